@@ -1,0 +1,1 @@
+"""Measurements of the estimator against models whose evidence is known."""

@@ -1,0 +1,221 @@
+"""Resample-Move and Adaptive Resample-Move: the paper's Algorithms 1 and 2, over any path.
+
+:func:`step` is one pass of the loop, with the paper's names for its parts. The generate loop that
+Algorithm 2 adds is in :mod:`pymc_arm.generate`. State and info are immutable, and randomness is an
+argument, so that a run can be inspected, stopped and continued.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from pymc_arm.errors import PathError, ZeroEvidenceWarning
+from pymc_arm.generate import Base, generate
+from pymc_arm.path import Particles, Path, Position
+from pymc_arm.resampling import SCHEMES, effective_sample_size, log_sum_exp, normalize
+from pymc_arm.settings import Settings
+
+__all__ = ["Info", "Run", "State", "initialize", "iterate", "run", "step"]
+
+
+@dataclass(frozen=True)
+class State:
+    """Weighted particles that target p_n, and the estimate of log Z_n.
+
+    ``ancestors`` numbers the distinct particles since the last move, so that copies share a
+    number; ``founders`` are the indices of the ancestors in the first set of particles.
+    """
+
+    position: Position
+    particles: Particles
+    log_weights: np.ndarray
+    log_evidence: float
+    ancestors: np.ndarray
+    founders: np.ndarray
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Info:
+    """What happened in the step into p_n."""
+
+    introduced: str
+    effective_fraction: float
+    first_effective_fraction: float
+    particles: int
+    rounds: int
+    log_increment: float
+    increment_variance: float
+    log_evidence: float
+    acceptance_rate: float
+    kernel_calls: int
+    resampled: bool
+    distinct_fraction: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """The end of a run, and its history."""
+
+    state: State
+    history: tuple[Info, ...]
+    positions: tuple[Position, ...] = field(repr=False)
+
+    @property
+    def log_evidence(self) -> float:
+        """The estimate of log Z."""
+        return self.state.log_evidence
+
+
+def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:
+    """Draw R particles from p_1 with equal weights; log Z := log Z_1 (Algorithm 1, line 1)."""
+    if particles < 1:
+        raise ValueError(f"particles={particles}: at least one particle is needed.")
+    first, log_evidence = path.initialize(rng, particles)
+    if np.isnan(log_evidence):
+        raise PathError("initialize returned NaN for log Z_1; it must be exact.")
+    equal = np.full(particles, -np.log(particles))
+    numbers = np.arange(particles)
+    return State(path.start, first, equal, float(log_evidence), numbers, numbers)
+
+
+def step(
+    path: Path,
+    rng: np.random.Generator,
+    state: State,
+    settings: Settings,
+    size: int | None = None,
+) -> tuple[State, Info]:
+    """Go from p_n to p_{n+1}: one pass of the loop of Algorithms 1 and 2 (lines 3 to 11).
+
+    ``size`` is the number of particles to leave with, by default as many as came in.
+    """
+    n, particles = state.position, state.particles
+    count = path.count(particles)
+    size = count if size is None else size
+    acceptance, kernel_calls = np.nan, 0
+    ancestors = state.ancestors
+
+    if settings.variant == "rm" or (settings.move == "always" and _has_copies(ancestors)):
+        particles, acceptance = path.move(rng, n, particles)  # line 3: move
+        kernel_calls, ancestors = count, np.arange(count)
+
+    following = path.advance(n, particles, state.log_weights, settings.threshold)
+    name = path.describe(following)
+    smoothed = path.smooth(rng, following, particles)  # line 4: smooth
+    base = Base(n, following, particles, state.log_weights)
+    generated = generate(path, rng, base, smoothed, settings)  # Algorithm 2: generate
+    log_weights = generated.log_ratio + generated.log_weights
+    if np.isnan(log_weights).any():
+        raise PathError(f"smooth returned NaN in the step that introduces {name}.")
+    log_increment = log_sum_exp(log_weights)  # line 5
+    total = len(log_weights)
+    fraction = effective_sample_size(log_weights) / total
+    log_weights = log_weights - (log_increment if log_increment > -np.inf else 0.0)  # line 6
+
+    particles, proposal = generated.particles, generated.proposal
+    distinct_fraction = len(np.unique(ancestors)) / count
+    ancestors = np.arange(total) if generated.rounds else ancestors
+    founders = state.founders[generated.origins]
+    resampled = fraction < settings.minimum_fraction or total != size  # line 7
+    if resampled and log_increment > -np.inf:  # lines 8 and 9: resample
+        indices = SCHEMES[settings.resampling](rng, log_weights, size)
+        particles, proposal = path.select(particles, indices), path.select(proposal, indices)
+        ancestors, founders = ancestors[indices], founders[indices]
+        log_weights = np.full(size, -np.log(size))
+
+    if log_increment > -np.inf:
+        particles, correction = path.augment(rng, following, particles, proposal)  # line 11
+        log_weights = log_weights + correction
+        log_increment += log_sum_exp(log_weights)  # zero where the draw was exact
+    if np.isnan(log_increment):
+        raise PathError(f"augment returned NaN in the step that introduces {name}.")
+    if log_increment == -np.inf:
+        warnings.warn(
+            f"No particle has positive weight after introducing {name}: the estimate of log Z is "
+            "-inf. The data are impossible under the model, or more particles are needed.",
+            ZeroEvidenceWarning,
+            stacklevel=2,
+        )
+    else:
+        log_weights = normalize(log_weights)
+    log_evidence = state.log_evidence + log_increment
+    info = Info(
+        introduced=name,
+        effective_fraction=fraction,
+        first_effective_fraction=generated.first_effective_fraction,
+        particles=total,
+        rounds=generated.rounds,
+        log_increment=log_increment,
+        increment_variance=generated.increment_variance,
+        log_evidence=log_evidence,
+        acceptance_rate=generated.acceptance_rate if generated.rounds else acceptance,
+        kernel_calls=kernel_calls + generated.kernel_calls,
+        resampled=resampled,
+        distinct_fraction=distinct_fraction,
+    )
+    return State(
+        following, particles, log_weights, log_evidence, ancestors, founders, state.step + 1
+    ), info
+
+
+def iterate(
+    path: Path,
+    rng: np.random.Generator,
+    state: State,
+    settings: Settings,
+    counts: Callable[[int], int] | None = None,
+) -> Iterator[tuple[State, Info]]:
+    """Yield state and info after each step, until p_N, or until no particle is left."""
+    while not path.finished(state.position) and state.log_evidence > -np.inf:
+        size = counts(state.step + 1) if counts else None
+        state, info = step(path, rng, state, settings, size)
+        yield state, info
+
+
+def run(
+    path: Path,
+    rng: np.random.Generator,
+    particles: int = 1000,
+    *,
+    counts: Sequence[int] | None = None,
+    **settings: Any,
+) -> Run:
+    """Run Algorithm 1 or 2 on a path, from p_1 to p_N.
+
+    Parameters
+    ----------
+    path
+        The sequence of distributions.
+    rng
+        The source of all randomness.
+    particles
+        R, the number of particles.
+    counts
+        R_1, ..., R_{N-1}, when they are to differ and are known (Theorem 1); each step then
+        resamples to the next size. ``particles`` is ignored.
+    **settings
+        The fields of :class:`Settings`.
+
+    Returns
+    -------
+    Run
+        With ``log_evidence``, the final ``state`` and the ``history`` of the steps.
+    """
+    config = Settings(**settings)
+    sizes = None if counts is None else [*map(int, counts)]
+    state = initialize(path, rng, sizes[0] if sizes else particles)
+    lookup = None if sizes is None else lambda index: sizes[min(index, len(sizes) - 1)]
+    history, positions = [], [state.position]
+    for state, info in iterate(path, rng, state, config, lookup):
+        history.append(info)
+        positions.append(state.position)
+    return Run(state, tuple(history), tuple(positions))
+
+
+def _has_copies(ancestors: np.ndarray) -> bool:
+    """Whether some particle has stood unmoved since it was copied."""
+    return len(np.unique(ancestors)) < len(ancestors)

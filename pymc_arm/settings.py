@@ -1,0 +1,59 @@
+"""The settings of a run, with the paper's defaults."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pymc_arm.resampling import SCHEMES
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run the algorithm; the defaults are the paper's.
+
+    Parameters
+    ----------
+    variant
+        ``"rm"`` is Algorithm 1. ``"arm"`` is Algorithm 2; ``"anticipate"`` and ``"reseed"`` are
+        its two other ways to generate particles (section 3.2).
+    threshold
+        gamma_thr: generate particles while the effective fraction gamma = R_eff / R_n is below it.
+    max_rounds
+        i_max: the largest number of generate rounds in one step.
+    resample_threshold
+        R_eff^min / R: resample below this effective fraction. By default it equals ``threshold``.
+    resampling
+        ``"residual"``, ``"multinomial"``, ``"systematic"`` or ``"stratified"``.
+    move
+        When ARM moves besides generating: ``"always"`` moves copies left by a resample before they
+        are smoothed; ``"adaptive"`` is the letter of Algorithm 2, which never does.
+    """
+
+    variant: Literal["rm", "arm", "anticipate", "reseed"] = "arm"
+    threshold: float = 0.7
+    max_rounds: int = 3
+    resample_threshold: float | None = None
+    resampling: Literal["residual", "multinomial", "systematic", "stratified"] = "residual"
+    move: Literal["always", "adaptive"] = "always"
+
+    def __post_init__(self) -> None:
+        choices = {
+            "variant": ("rm", "arm", "anticipate", "reseed"),
+            "resampling": tuple(SCHEMES),
+            "move": ("always", "adaptive"),
+        }
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {allowed}.")
+        fractions = {"threshold": self.threshold, "resample_threshold": self.resample_threshold}
+        for name, value in fractions.items():
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{name}={value} is a fraction: choose it between 0 and 1.")
+        if self.max_rounds < 0 or self.max_rounds != int(self.max_rounds):
+            raise ValueError(f"max_rounds={self.max_rounds} must be a whole number, 0 or more.")
+
+    @property
+    def minimum_fraction(self) -> float:
+        """The effective fraction below which a step resamples."""
+        return self.threshold if self.resample_threshold is None else self.resample_threshold

@@ -4,6 +4,7 @@ from pymc_arm.arm import Info, Run, State, run
 from pymc_arm.errors import ArmWarning, ModelError, PathError, TrustWarning, ZeroEvidenceWarning
 from pymc_arm.families import Family, Match, families, register, unregister
 from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.sampling import sample_path
 from pymc_arm.settings import Settings
 
 __version__ = "0.1.0"
@@ -26,5 +27,6 @@ __all__ = [
     "families",
     "register",
     "run",
+    "sample_path",
     "unregister",
 ]

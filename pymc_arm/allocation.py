@@ -8,6 +8,7 @@ it is V_min = (sum sqrt(v_n))^2 / R_tot.
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pymc_arm.arm import Info
 
@@ -39,7 +40,7 @@ def predicted_variance(history: Sequence[Info]) -> float:
     return float(sum(info.increment_variance / info.particles for info in history))
 
 
-def optimal_counts(variances: Sequence[float], budget: int) -> np.ndarray:
+def optimal_counts(variances: ArrayLike, budget: int) -> np.ndarray:
     """Return R_n^opt = sqrt(v_n) / sum sqrt(v_n) * R_tot, eq. (6), each at least 2.
 
     Parameters
@@ -73,7 +74,7 @@ def optimal_counts(variances: Sequence[float], budget: int) -> np.ndarray:
     return counts
 
 
-def minimum_variance(variances: Sequence[float], budget: int) -> float:
+def minimum_variance(variances: ArrayLike, budget: int) -> float:
     """Return V_min = (sum sqrt(v_n))^2 / R_tot, eq. (7).
 
     Examples

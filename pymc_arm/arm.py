@@ -8,7 +8,7 @@ argument, so that a run can be inspected, stopped and continued.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -167,11 +167,14 @@ def iterate(
     rng: np.random.Generator,
     state: State,
     settings: Settings,
-    counts: Callable[[int], int] | None = None,
+    counts: Sequence[int] | None = None,
 ) -> Iterator[tuple[State, Info]]:
-    """Yield state and info after each step, until p_N, or until no particle is left."""
+    """Yield state and info after each step, until p_N, or until no particle is left.
+
+    ``counts`` are R_1, ..., R_{N-1}, if they are to differ; the last one is kept to the end.
+    """
     while not path.finished(state.position) and state.log_evidence > -np.inf:
-        size = counts(state.step + 1) if counts else None
+        size = None if counts is None else int(counts[min(state.step + 1, len(counts) - 1)])
         state, info = step(path, rng, state, settings, size)
         yield state, info
 
@@ -182,6 +185,7 @@ def run(
     particles: int = 1000,
     *,
     counts: Sequence[int] | None = None,
+    report: Callable[[Info], None] | None = None,
     **settings: Any,
 ) -> Run:
     """Run Algorithm 1 or 2 on a path, from p_1 to p_N.
@@ -197,6 +201,8 @@ def run(
     counts
         R_1, ..., R_{N-1}, when they are to differ and are known (Theorem 1); each step then
         resamples to the next size. ``particles`` is ignored.
+    report
+        Called with the :class:`Info` of each step.
     **settings
         The fields of :class:`Settings`.
 
@@ -206,14 +212,15 @@ def run(
         With ``log_evidence``, the final ``state`` and the ``history`` of the steps.
     """
     config = Settings(**settings)
-    sizes = None if counts is None else [*map(int, counts)]
-    state = initialize(path, rng, sizes[0] if sizes else particles)
-    lookup = None if sizes is None else lambda index: sizes[min(index, len(sizes) - 1)]
-    history, positions = [], [state.position]
-    for state, info in iterate(path, rng, state, config, lookup):
+    latest = initialize(path, rng, particles if counts is None else int(counts[0]))
+    history, positions = [], [latest.position]
+    for state, info in iterate(path, rng, latest, config, counts):
+        latest = state
         history.append(info)
         positions.append(state.position)
-    return Run(state, tuple(history), tuple(positions))
+        if report is not None:
+            report(info)
+    return Run(latest, tuple(history), tuple(positions))
 
 
 def _has_copies(ancestors: np.ndarray) -> bool:

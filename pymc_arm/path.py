@@ -93,10 +93,12 @@ class Path(ABC):
     True
     """
 
-    #: N, the number of distributions.
-    length: int
+    #: N, the number of distributions; None if the path finds it out as it goes.
+    length: int | None
     #: The position of the first distribution.
     start: Position = 1
+    #: Whether the path's own kernels use every core; chains then run one after another.
+    uses_all_cores: bool = False
 
     @abstractmethod
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:
@@ -125,7 +127,7 @@ class Path(ABC):
 
     def finished(self, n: Position) -> bool:
         """Whether p_n is the last distribution, p_N."""
-        return bool(n >= self.length)
+        return bool(self.length is not None and n >= self.length)
 
     def advance(
         self, n: Position, particles: Particles, log_weights: np.ndarray, threshold: float

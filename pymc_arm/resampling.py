@@ -76,7 +76,9 @@ def residual(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> np
 def _invert(weights: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Return the index at which the cumulated weights pass each of the sorted points."""
     cumulated = np.cumsum(weights)
-    return np.searchsorted(cumulated / cumulated[-1], points, side="right").clip(0, len(weights) - 1)
+    return np.searchsorted(cumulated / cumulated[-1], points, side="right").clip(
+        0, len(weights) - 1
+    )
 
 
 SCHEMES: dict[str, Callable[[np.random.Generator, np.ndarray, int], np.ndarray]] = {

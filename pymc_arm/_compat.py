@@ -1,0 +1,83 @@
+"""Everything that differs between PyMC 5 with ArviZ 0.x and PyMC 6 with ArviZ 1.x.
+
+PyMC 5 returns ``arviz.InferenceData``, PyMC 6 an xarray ``DataTree``. Both are trees of datasets,
+and the rest of the package sees them only through the functions of this module.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pymc as pm
+import xarray as xr
+from pymc.backends import arviz as pymc_arviz
+
+__all__ = [
+    "PYMC_MAJOR",
+    "InferenceTree",
+    "constant_data",
+    "coords_and_dims",
+    "get_group",
+    "has_group",
+    "load",
+    "make_tree",
+    "observed_data",
+    "set_attributes",
+]
+
+PYMC_MAJOR = int(pm.__version__.split(".")[0])
+
+# ``arviz.InferenceData`` or ``xarray.DataTree``.
+InferenceTree = Any
+
+
+def make_tree(groups: Mapping[str, xr.Dataset], attributes: Mapping[str, Any]) -> InferenceTree:
+    """Build an InferenceData (PyMC 5) or a DataTree (PyMC 6) out of datasets."""
+    if PYMC_MAJOR < 6:
+        import arviz
+
+        return arviz.InferenceData(
+            attrs=dict(attributes), warn_on_custom_groups=False, **dict(groups)
+        )
+    tree = xr.DataTree.from_dict(dict(groups))
+    tree.attrs.update(attributes)
+    return tree
+
+
+def has_group(tree: InferenceTree, name: str) -> bool:
+    """Whether the tree has a group of this name."""
+    return name in (tree.groups() if PYMC_MAJOR < 6 else tree.children)
+
+
+def get_group(tree: InferenceTree, name: str) -> xr.Dataset:
+    """Return a group as a dataset."""
+    return tree[name] if PYMC_MAJOR < 6 else tree[name].to_dataset()
+
+
+def set_attributes(tree: InferenceTree, name: str, attributes: Mapping[str, Any]) -> None:
+    """Add attributes to a group, in place."""
+    tree[name].attrs.update(attributes)
+
+
+def load(filename: str) -> InferenceTree:
+    """Read a result that was saved with its ``to_netcdf``."""
+    if PYMC_MAJOR < 6:
+        import arviz
+
+        return arviz.from_netcdf(filename)
+    with xr.open_datatree(filename) as tree:
+        return tree.load()
+
+
+def coords_and_dims(model: pm.Model) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return the coords and dims of a model as ArviZ wants them."""
+    return pymc_arviz.coords_and_dims_for_inferencedata(model)
+
+
+def observed_data(model: pm.Model) -> dict[str, Any]:
+    """Return the observations of a model by name."""
+    return pymc_arviz.find_observations(model)
+
+
+def constant_data(model: pm.Model) -> dict[str, Any]:
+    """Return the ``pm.Data`` of a model by name."""
+    return pymc_arviz.find_constants(model)

@@ -1,0 +1,117 @@
+"""The arithmetic of the machine: block Gibbs steps and smooth steps, compiled.
+
+A Gibbs step is two matrix products and two layers of coin tosses. The products are BLAS's, in
+single precision; each layer of coins is one flat loop in which random number, exponential and
+comparison are fused, written so that the compiler turns it into vector instructions. Random
+numbers come from the counter-based generator Philox4x32-10 (Salmon et al., 2011): the counter
+holds the sweep and the place of the coin among all particles, so that the result does not depend
+on how the particles are divided among threads.
+"""
+
+import numpy as np
+from numba import njit
+from numba.core import types
+from numba.extending import intrinsic
+
+__all__ = ["gibbs_tile", "log_density_tile", "smooth_tile", "toss"]
+
+_options = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Sums may be reordered, so that they vectorise; infinities keep their meaning.
+_reorder = {"reassoc", "contract", "nsz"}
+
+# Cephes' polynomial for exp(f), |f| <= log(2) / 2, and log(2) in two parts.
+_LOG2_E = np.float32(1.44269504088896341)
+_LN2_HIGH = np.float32(0.693359375)
+_LN2_LOW = np.float32(-2.12194440e-4)
+# Beyond this exp(-|x|) is below single precision's 1 + exp(-|x|) = 1 by far.
+_SATURATION = np.float32(80.0)
+# A product of so many factors in [1, 2] cannot overflow single precision.
+_FACTORS = 64
+
+
+@intrinsic
+def _as_float(typing_context, bits):
+    """Read the bits of an int32 as a float32."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), generate
+
+
+@njit(inline="always", error_model="numpy")
+def _exp(x):
+    """Return exp(x) in single precision, for |x| <= 80, to two units in the last place."""
+    k = np.floor(x * _LOG2_E + np.float32(0.5))
+    f = x - k * _LN2_HIGH - k * _LN2_LOW
+    p = np.float32(1.9875691500e-4)
+    p = p * f + np.float32(1.3981999507e-3)
+    p = p * f + np.float32(8.3334519073e-3)
+    p = p * f + np.float32(4.1665795894e-2)
+    p = p * f + np.float32(1.6666665459e-1)
+    p = p * f + np.float32(5.0000001201e-1)
+    p = p * f * f + f + np.float32(1.0)
+    return p * _as_float((np.int32(k) + np.int32(127)) << np.int32(23))
+
+
+@njit(inline="always", error_model="numpy")
+def _philox(low, high, sweep, key_low, key_high):
+    """Return four random words of 32 bits for a counter of 96 bits and a key of 64."""
+    mask = np.uint64(0xFFFFFFFF)
+    c0, c1, c2, c3 = np.uint64(low), np.uint64(high), np.uint64(sweep), np.uint64(0)
+    k0, k1 = np.uint64(key_low), np.uint64(key_high)
+    for _ in range(10):
+        first = np.uint64(0xD2511F53) * c0
+        second = np.uint64(0xCD9E8D57) * c2
+        c0 = (second >> np.uint64(32)) ^ c1 ^ k0
+        c1 = second & mask
+        c2 = (first >> np.uint64(32)) ^ c3 ^ k1
+        c3 = first & mask
+        k0 = (k0 + np.uint64(0x9E3779B9)) & mask
+        k1 = (k1 + np.uint64(0xBB67AE85)) & mask
+    return c0, c1, c2, c3
+
+
+@njit(inline="always", error_model="numpy")
+def _coin(word, x):
+    """Return 1 with probability 1 / (1 + exp(-x)), else 0."""
+    uniform = (np.float32(np.int32(word >> np.uint64(8))) + np.float32(0.5)) * np.float32(2**-24)
+    x = min(max(x, -_SATURATION), _SATURATION)
+    return np.float32(1.0) if uniform * (np.float32(1.0) + _exp(-x)) < 1 else np.float32(0.0)
+
+
+@njit("void(f4[::1], f4[::1], u8, u8, u8)", **_options)
+def toss(activations, states, key, sweep, offset):
+    """Set each state to 1 with probability sigmoid(activation), to 0 otherwise.
+
+    Parameters
+    ----------
+    activations, states
+        Flat arrays of one length.
+    key
+        The key of the generator: one for each call of a move.
+    sweep
+        The number of the layer update within the move.
+    offset
+        The number of coins tossed by the tiles before this one; even for whole tiles it need not
+        be a multiple of four, for each tile starts a counter of its own at ``offset``.
+    """
+    size = activations.size
+    quarter = size // 4
+    key_low, key_high = key & np.uint64(0xFFFFFFFF), key >> np.uint64(32)
+    second, third, fourth = quarter, 2 * quarter, 3 * quarter
+    for i in range(quarter):
+        counter = offset + np.uint64(i)
+        w0, w1, w2, w3 = _philox(
+            counter & np.uint64(0xFFFFFFFF), counter >> np.uint64(32), sweep, key_low, key_high
+        )
+        states[i] = _coin(w0, activations[i])
+        states[second + i] = _coin(w1, activations[second + i])
+        states[third + i] = _coin(w2, activations[third + i])
+        states[fourth + i] = _coin(w3, activations[fourth + i])
+    for i in range(4 * quarter, size):
+        counter = offset + np.uint64(i)
+        word = _philox(
+            counter & np.uint64(0xFFFFFFFF), counter >> np.uint64(32), sweep, key_low, key_high
+        )[0]
+        states[i] = _coin(word, activations[i])

@@ -1,0 +1,81 @@
+"""Progress bars as in PyMC: one line a chain, with what the algorithm is doing."""
+
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
+
+from pymc_arm.arm import Info
+
+__all__ = ["ChainProgress"]
+
+
+class ChainProgress:
+    """A line for each chain: step, variable, gamma, particles, log Z so far."""
+
+    def __init__(self, chains: int, length: int | None, visible: bool) -> None:
+        self._progress = Progress(
+            TextColumn("Chain {task.fields[chain]}"),
+            BarColumn(table_column=Column(ratio=1)),
+            TextColumn("step {task.completed:.0f}{task.fields[of]}"),
+            TextColumn(
+                "{task.fields[introduced]}", table_column=Column(max_width=28, no_wrap=True)
+            ),
+            TextColumn("gamma {task.fields[gamma]}"),
+            TextColumn("R {task.fields[particles]}"),
+            TextColumn("log Z {task.fields[log_evidence]}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=not visible,
+        )
+        self._tasks: list[TaskID] = [
+            self._progress.add_task(
+                "",
+                start=False,
+                total=length,
+                chain=chain,
+                of="" if length is None else f"/{length}",
+                introduced="",
+                gamma="-",
+                particles="-",
+                log_evidence="-",
+            )
+            for chain in range(chains)
+        ]
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def start(self, chain: int) -> None:
+        """Start the clock of a chain."""
+        self._progress.start_task(self._tasks[chain])
+
+    def update(self, chain: int, info: Info) -> None:
+        """Show the step that a chain has just done."""
+        if self._progress.disable:
+            return
+        self._progress.update(
+            self._tasks[chain],
+            advance=1,
+            introduced=info.introduced,
+            gamma=f"{info.effective_fraction:.2f}",
+            particles=str(info.particles),
+            log_evidence=f"{info.log_evidence:.2f}",
+        )
+
+    def finish(self, chain: int) -> None:
+        """Fill the bar of a chain whose number of steps was not known."""
+        task = self._progress.tasks[chain]
+        self._progress.update(self._tasks[chain], total=max(task.completed, 1))
+        self._progress.stop_task(self._tasks[chain])

@@ -7,67 +7,18 @@ argument, so that a run can be inspected, stopped and continued.
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pymc_arm.errors import PathError, ZeroEvidenceWarning
 from pymc_arm.generate import Base, generate
-from pymc_arm.path import Particles, Path, Position
+from pymc_arm.path import Path
 from pymc_arm.resampling import SCHEMES, effective_sample_size, log_sum_exp, normalize
 from pymc_arm.settings import Settings
+from pymc_arm.state import Info, Run, State
 
 __all__ = ["Info", "Run", "State", "initialize", "iterate", "run", "step"]
-
-
-@dataclass(frozen=True)
-class State:
-    """Weighted particles that target p_n, and the estimate of log Z_n.
-
-    ``ancestors`` numbers the distinct particles since the last move, so that copies share a
-    number; ``founders`` are the indices of the ancestors in the first set of particles.
-    """
-
-    position: Position
-    particles: Particles
-    log_weights: np.ndarray
-    log_evidence: float
-    ancestors: np.ndarray
-    founders: np.ndarray
-    step: int = 0
-
-
-@dataclass(frozen=True)
-class Info:
-    """What happened in the step into p_n."""
-
-    introduced: str
-    effective_fraction: float
-    first_effective_fraction: float
-    particles: int
-    rounds: int
-    log_increment: float
-    increment_variance: float
-    log_evidence: float
-    acceptance_rate: float
-    kernel_calls: int
-    resampled: bool
-    distinct_fraction: float
-
-
-@dataclass(frozen=True)
-class Run:
-    """The end of a run, and its history."""
-
-    state: State
-    history: tuple[Info, ...]
-    positions: tuple[Position, ...] = field(repr=False)
-
-    @property
-    def log_evidence(self) -> float:
-        """The estimate of log Z."""
-        return self.state.log_evidence
 
 
 def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:

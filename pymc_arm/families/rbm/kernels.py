@@ -13,7 +13,7 @@ from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
-__all__ = ["gibbs_tile", "log_density_tile", "smooth_tile", "toss"]
+__all__ = ["gibbs_tile", "softplus_difference_tile", "toss"]
 
 _options = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Sums may be reordered, so that they vectorise; infinities keep their meaning.
@@ -115,3 +115,81 @@ def toss(activations, states, key, sweep, offset):
             counter & np.uint64(0xFFFFFFFF), counter >> np.uint64(32), sweep, key_low, key_high
         )[0]
         states[i] = _coin(word, activations[i])
+
+
+@njit("void(f4[:, ::1], f4[::1])", **_options)
+def _add_bias(activations, bias):
+    for row in range(activations.shape[0]):
+        for column in range(activations.shape[1]):
+            activations[row, column] += bias[column]
+
+
+@njit("void(f4[:, ::1], u1[:, ::1], f4[:, ::1], f4[::1], f4[::1], i8, u8, u8, f8)", **_options)
+def gibbs_tile(hidden, bits, weights, visible_bias, hidden_bias, repeats, key, start, scale):
+    """Apply ``repeats`` block Gibbs steps, h given x and then x given h, to a tile of particles.
+
+    Parameters
+    ----------
+    hidden
+        (particle, hidden unit) activations g of the particles; those of the new ones on return.
+    bits
+        (particle, visible unit) states; only written, for g says all about them that h needs.
+    weights
+        (visible unit, hidden unit), of the n units that are in.
+    visible_bias, hidden_bias
+        Biases of both layers.
+    repeats
+        t, the number of steps.
+    key
+        The key of the random numbers of this move.
+    start
+        The index of the first particle of the tile among all particles.
+    scale
+        The inverse temperature of the weights and biases; 1 but for annealing.
+    """
+    count, units = bits.shape
+    hidden_units = hidden.shape[1]
+    hidden_states = np.empty((count, hidden_units), np.float32)
+    visible = np.empty((count, units), np.float32)
+    states = np.empty((count, units), np.float32)
+    for repeat in range(repeats):
+        sweep = np.uint64(2 * repeat)
+        toss(hidden.ravel(), hidden_states.ravel(), key, sweep, start * np.uint64(hidden_units))
+        np.dot(hidden_states, weights.T, visible)
+        _add_bias(visible, visible_bias)
+        toss(visible.ravel(), states.ravel(), key, sweep + np.uint64(1), start * np.uint64(units))
+        np.dot(states, weights, hidden)
+        _add_bias(hidden, hidden_bias)
+    for row in range(count):
+        for column in range(units):
+            bits[row, column] = np.uint8(states[row, column])
+
+
+@njit(inline="always", error_model="numpy")
+def _excess(x):
+    """Return 1 + exp(-|x|), so that softplus(x) = max(x, 0) + log(1 + exp(-|x|))."""
+    return np.float32(1.0) + _exp(max(-abs(x), -_SATURATION))
+
+
+@njit("void(f4[:, ::1], f4[::1], f4[::1], f8[::1])", fastmath=_reorder, **_options)
+def softplus_difference_tile(hidden, before, after, out):
+    """Set ``out`` to sum_h softplus(g_h + after_h) - softplus(g_h + before_h), eq. (upd_rbm).
+
+    The exponentials of a block are multiplied before the logarithm is taken, once a block, and
+    the differences are summed, not the sums subtracted, so that single precision is enough.
+    """
+    units = hidden.shape[1]
+    for row in range(hidden.shape[0]):
+        total = 0.0
+        for first in range(0, units, _FACTORS):
+            linear = np.float32(0.0)
+            above = np.float32(1.0)
+            below = np.float32(1.0)
+            for unit in range(first, min(first + _FACTORS, units)):
+                new = hidden[row, unit] + after[unit]
+                old = hidden[row, unit] + before[unit]
+                linear += max(new, np.float32(0.0)) - max(old, np.float32(0.0))
+                above *= _excess(new)
+                below *= _excess(old)
+            total += np.float64(linear) + np.log(np.float64(above) / np.float64(below))
+        out[row] = total

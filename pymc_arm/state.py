@@ -1,0 +1,58 @@
+"""What a run is made of: the state after a step, what happened in it, and the whole."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pymc_arm.path import Particles, Position
+
+__all__ = ["Info", "Run", "State"]
+
+
+@dataclass(frozen=True)
+class State:
+    """Weighted particles that target p_n, and the estimate of log Z_n.
+
+    ``ancestors`` numbers the distinct particles since the last move, so that copies share a
+    number; ``founders`` are the indices of the ancestors in the first set of particles.
+    """
+
+    position: Position
+    particles: Particles
+    log_weights: np.ndarray
+    log_evidence: float
+    ancestors: np.ndarray
+    founders: np.ndarray
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Info:
+    """What happened in the step into p_n."""
+
+    introduced: str
+    effective_fraction: float
+    first_effective_fraction: float
+    particles: int
+    rounds: int
+    log_increment: float
+    increment_variance: float
+    log_evidence: float
+    acceptance_rate: float
+    kernel_calls: int
+    resampled: bool
+    distinct_fraction: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """The end of a run, and its history."""
+
+    state: State
+    history: tuple[Info, ...]
+    positions: tuple[Position, ...] = field(repr=False)
+
+    @property
+    def log_evidence(self) -> float:
+        """The estimate of log Z."""
+        return self.state.log_evidence

@@ -58,6 +58,8 @@ def optimal_counts(variances: ArrayLike, budget: int) -> np.ndarray:
     """
     roots = np.sqrt(np.asarray(variances, dtype=float))
     steps = len(roots)
+    if steps == 0:
+        return np.empty(0, dtype=int)
     if budget < 2 * steps:
         raise ValueError(
             f"budget={budget} is less than two particles for each of the {steps} steps; "

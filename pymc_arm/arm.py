@@ -26,8 +26,10 @@ def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:
     if particles < 1:
         raise ValueError(f"particles={particles}: at least one particle is needed.")
     first, log_evidence = path.initialize(rng, particles)
-    if np.isnan(log_evidence):
-        raise PathError("initialize returned NaN for log Z_1; it must be exact.")
+    if not log_evidence < np.inf:
+        raise PathError(f"initialize returned {log_evidence} for log Z_1; it must be exact.")
+    if log_evidence == -np.inf:
+        warnings.warn("initialize returned log Z_1 = -inf.", ZeroEvidenceWarning, stacklevel=2)
     equal = np.full(particles, -np.log(particles))
     numbers = np.arange(particles)
     return State(path.start, first, equal, float(log_evidence), numbers, numbers)
@@ -60,30 +62,32 @@ def step(
     base = Base(n, following, particles, state.log_weights)
     generated = generate(path, rng, base, smoothed, settings)  # Algorithm 2: generate
     log_weights = generated.log_ratio + generated.log_weights
-    if np.isnan(log_weights).any():
-        raise PathError(f"smooth returned NaN in the step that introduces {name}.")
     log_increment = log_sum_exp(log_weights)  # line 5
+    if not log_increment < np.inf:
+        raise PathError(f"smooth returned NaN or +inf in the step that introduces {name}.")
     total = len(log_weights)
     fraction = effective_sample_size(log_weights) / total
     log_weights = log_weights - (log_increment if log_increment > -np.inf else 0.0)  # line 6
 
     particles, proposal = generated.particles, generated.proposal
     distinct_fraction = len(np.unique(ancestors)) / count
-    ancestors = np.arange(total) if generated.rounds else ancestors
+    kept = generated.unmoved
+    ancestors = np.concatenate([ancestors[:kept], ancestors.max() + 1 + np.arange(total - kept)])
     founders = state.founders[generated.origins]
-    resampled = fraction < settings.minimum_fraction or total != size  # line 7
-    if resampled and log_increment > -np.inf:  # lines 8 and 9: resample
+    possible = log_increment > -np.inf
+    resampled = possible and (fraction < settings.minimum_fraction or total != size)  # line 7
+    if resampled:  # lines 8 and 9: resample
         indices = SCHEMES[settings.resampling](rng, log_weights, size)
         particles, proposal = path.select(particles, indices), path.select(proposal, indices)
         ancestors, founders = ancestors[indices], founders[indices]
         log_weights = np.full(size, -np.log(size))
 
-    if log_increment > -np.inf:
+    if possible:
         particles, correction = path.augment(rng, following, particles, proposal)  # line 11
         log_weights = log_weights + correction
         log_increment += log_sum_exp(log_weights)  # zero where the draw was exact
-    if np.isnan(log_increment):
-        raise PathError(f"augment returned NaN in the step that introduces {name}.")
+    if not log_increment < np.inf:
+        raise PathError(f"augment returned NaN or +inf in the step that introduces {name}.")
     if log_increment == -np.inf:
         warnings.warn(
             f"No particle has positive weight after introducing {name}: the estimate of log Z is "
@@ -163,7 +167,8 @@ def run(
         With ``log_evidence``, the final ``state`` and the ``history`` of the steps.
     """
     config = Settings(**settings)
-    latest = initialize(path, rng, particles if counts is None else int(counts[0]))
+    start = particles if counts is None or len(counts) == 0 else int(counts[0])
+    latest = initialize(path, rng, start)
     history, positions = [], [latest.position]
     for state, info in iterate(path, rng, latest, config, counts):
         latest = state

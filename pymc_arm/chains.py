@@ -125,21 +125,23 @@ def pilot(
     particles: int,
     rng: np.random.Generator,
     settings: Settings,
+    *,
+    optimal: bool = False,
     budget: int | None = None,
 ) -> tuple[Path, list[int]]:
     """Run once, and return a path that repeats its choices, with the particles of each step.
 
-    With a ``budget`` the particles are those of Theorem 1; without one they are as many as the
-    generate loop asked for. Nothing in a run on the returned path depends on its own particles, so
-    its Z-hat is unbiased.
+    If ``optimal`` they are those of Theorem 1, within ``budget`` or else ``particles`` a step;
+    otherwise as many as the generate loop asked for. Nothing in a run on the returned path depends
+    on its own particles, so its Z-hat is unbiased.
     """
     first = run(path, rng, particles, **vars(settings))
     if first.log_evidence == -np.inf:
         raise ValueError("The pilot run ended with no particle of positive weight: give it more.")
-    if budget is None:
-        counts = [info.particles for info in first.history]
-    else:
-        counts = optimal_counts(increment_variances(first.history), budget).tolist()
+    counts = [info.particles for info in first.history]
+    if optimal:
+        total = particles * len(counts) if budget is None else budget
+        counts = optimal_counts(increment_variances(first.history), total).tolist()
     following = dict(zip(first.positions[:-1], first.positions[1:], strict=True))
     replay = copy.copy(path)
     replay.advance = lambda n, *others: following[n]  # type: ignore[method-assign]

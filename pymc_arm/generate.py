@@ -43,7 +43,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Generated:
-    """All particles of a step, chi, with weights rho, as they are to be reweighted by W."""
+    """All particles of a step, chi, with weights rho, as they are to be reweighted by W.
+
+    The first ``unmoved`` of them are those the step began with.
+    """
 
     particles: Particles
     log_weights: np.ndarray
@@ -54,6 +57,7 @@ class Generated:
     acceptance_rate: float
     kernel_calls: int
     first_effective_fraction: float
+    unmoved: int
 
     @property
     def increment_variance(self) -> float:
@@ -76,7 +80,7 @@ def generate(
     count = len(base.log_weights)
     old = Batch(base.particles, base.log_weights, smoothed, np.arange(count), np.nan, 0)
     first_fraction = fraction = _effective_fraction([old])
-    if settings.variant == "rm" or fraction >= settings.threshold or not settings.max_rounds:
+    if settings.variant == "rm" or not fraction < settings.threshold or not settings.max_rounds:
         return _merge(path, [old], 0, first_fraction)
 
     # Reseeded particles are added to the old ones; moved ones take their place.
@@ -168,4 +172,5 @@ def _merge(path: Path, batches: list[Batch], rounds: int, first_fraction: float)
         acceptance_rate=float(np.mean(rates)) if rates else np.nan,
         kernel_calls=sum(batch.kernel_calls for batch in batches),
         first_effective_fraction=first_fraction,
+        unmoved=sum(len(batch.origins) for batch in batches[:1] if batch.kernel_calls == 0),
     )

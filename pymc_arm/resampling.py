@@ -64,12 +64,13 @@ def systematic(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> 
 def residual(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> np.ndarray:
     """Keep floor(R w) copies of each particle; draw the rest from what is left of the weights."""
     expected = size * np.exp(log_weights)
-    copies = np.floor(expected).astype(np.int64)
+    # Weights of a whole number of copies must not fall just below it by rounding.
+    copies = np.floor(expected * (1 + 1e-12)).astype(np.int64)
     kept = np.repeat(np.arange(len(copies)), copies)
     missing = size - len(kept)
     if missing <= 0:
         return kept[:size]
-    rest = expected - copies
+    rest = np.maximum(expected - copies, 0)
     return np.concatenate([kept, _invert(rest / rest.sum(), np.sort(rng.random(missing)))])
 
 

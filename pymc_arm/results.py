@@ -86,16 +86,16 @@ def make_inference_tree(
     constants: Mapping[str, Any] | None = None,
 ) -> InferenceTree:
     """Build the result of a run."""
-    coords, dims = dict(coords or {}), dict(dims or {})
+    # A chain that ended without particles has no draws; the others keep their numbers.
+    alive = [number for number, chain in enumerate(chains) if chain.draws]
+    coords, dims = {**(coords or {}), "chain": alive}, dict(dims or {})
     draws = {
-        name: np.stack([chain.draws[name] for chain in chains if chain.draws])
-        for name in next((chain.draws for chain in chains if chain.draws), {})
+        name: np.stack([chains[number].draws[name] for number in alive])
+        for name in (chains[alive[0]].draws if alive else {})
     }
-    groups = {
-        "posterior": make_dataset(draws, ("chain", "draw"), coords, dims),
-        "sample_stats": _sample_stats(chains),
-        "arm": _history(chains),
-    }
+    groups = {"posterior": make_dataset(draws, ("chain", "draw"), coords, dims)} if draws else {}
+    groups["sample_stats"] = _sample_stats(chains)
+    groups["arm"] = _history(chains)
     if observed:
         groups["observed_data"] = make_dataset(observed, (), coords, dims)
     if constants:
@@ -176,6 +176,7 @@ def _plain(value: Any) -> Any:
     """Return a value that netCDF can store as an attribute."""
     if value is None:
         return "None"
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, bool):
         return int(value)
     return value if isinstance(value, int | float | str) else str(value)

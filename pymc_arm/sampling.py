@@ -80,10 +80,8 @@ def sample_path(
     *generators, spare = spawn_generators(random_seed, chains)
     counts = None
     if allocation != "adaptive":
-        total = None
-        if allocation == "optimal":
-            total = draws * max((path.length or 2) - 1, 1) if budget is None else budget
-        path, counts = pilot(path, draws, spare, config, total)
+        optimal = allocation == "optimal"
+        path, counts = pilot(path, draws, spare, config, optimal=optimal, budget=budget)
         config = Settings(**{**settings, "variant": "rm"})
     results = run_chains(
         path, draws, generators, config, counts=counts, cores=cores, progressbar=progressbar

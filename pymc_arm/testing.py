@@ -6,7 +6,7 @@ import numpy as np
 
 from pymc_arm.path import Moved, Path, Smoothed
 
-__all__ = ["GaussianChain", "IsingGrid"]
+__all__ = ["GaussianChain", "IsingGrid", "TiltedNormals"]
 
 
 def _log_normal(values: np.ndarray, mean: np.ndarray | float, variance: float) -> np.ndarray:
@@ -202,3 +202,69 @@ class IsingGrid(Path):
     @staticmethod
     def _draw(rng: np.random.Generator, field: np.ndarray) -> np.ndarray:
         return np.where(rng.random(len(field)) < 1 / (1 + np.exp(-2 * field)), 1.0, -1.0)
+
+
+class TiltedNormals(Path):
+    """Independent standard normals, each of which the next step tilts: W(x_n) = exp(a_n x_n).
+
+    A step is as hard as its tilt is large, and every quantity of Theorem 1 is known: log Z is
+    sum a_n^2 / 2, and v_n = exp(a_n^2) - 1. The kernel may be as slow as one likes.
+
+    Parameters
+    ----------
+    tilts
+        a_1, ..., a_{N-1}; with all of them zero the variables are a product.
+    correlation
+        Of a particle before and after a move; zero makes every move an independent exact draw.
+
+    Examples
+    --------
+    >>> from pymc_arm.testing import TiltedNormals
+    >>> TiltedNormals([0.0, 2.0, 0.0]).exact_log_evidence
+    2.0
+    """
+
+    length: int
+
+    def __init__(self, tilts: Sequence[float], correlation: float = 0.0) -> None:
+        self.tilts = np.asarray(tilts, dtype=float)
+        self.length = len(self.tilts) + 1
+        self.correlation = correlation
+
+    @property
+    def exact_log_evidence(self) -> float:
+        """Log Z."""
+        return float(np.sum(self.tilts**2) / 2)
+
+    @property
+    def exact_variances(self) -> np.ndarray:
+        """v_1, ..., v_{N-1} of Theorem 1."""
+        return np.expm1(self.tilts**2)
+
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, float]:
+        """Draw x_1."""
+        return rng.normal(size=(size, 1)), 0.0
+
+    def move(self, rng: np.random.Generator, n: int, particles: np.ndarray) -> Moved:
+        """Take an autoregressive step around the mean of p_n."""
+        mean = self._mean(n)
+        noise = np.sqrt(1 - self.correlation**2) * rng.normal(size=particles.shape)
+        return Moved(mean + self.correlation * (particles - mean) + noise)
+
+    def smooth(self, rng: np.random.Generator, n: int, particles: np.ndarray) -> Smoothed:
+        """Return a_{n-1} x_{n-1}."""
+        return Smoothed(self.tilts[n - 2] * particles[:, -1])
+
+    def augment(
+        self, rng: np.random.Generator, n: int, particles: np.ndarray, proposal: None
+    ) -> tuple[np.ndarray, float]:
+        """Draw x_n, which depends on nothing."""
+        return np.hstack([particles, rng.normal(size=(len(particles), 1))]), 0.0
+
+    def reseed(self, rng: np.random.Generator, n: int, size: int) -> np.ndarray:
+        """Draw x_1, ..., x_n exactly."""
+        return self._mean(n) + rng.normal(size=(size, n))
+
+    def _mean(self, n: int) -> np.ndarray:
+        """Return the mean of p_n: the last variable is not tilted yet."""
+        return np.append(self.tilts[: n - 1], 0.0)

@@ -36,57 +36,84 @@ def counting(lower: int, upper: int) -> Rule:
 
 BINARY = np.arange(2)
 TERNARY = np.arange(3)
+# Transformed scales: from where a scale is nil to where its prior is.
+LOG_SCALE = gauss_legendre(-15, 4, panels=16, order=8)
+LOG_ODDS = gauss_legendre(-24, 24, panels=16, order=8)
 
 PLANS: dict[str, Plan] = {
+    "beta_binomial_coin": Plan(grid={"probability": LOG_ODDS}),
     "normal_mean": Plan(gaussian=("mean",)),
     "narrow_likelihood": Plan(gaussian=("position",)),
-    "normal_inverse_gamma": Plan(gaussian=("mean",)),
+    "normal_inverse_gamma": Plan(gaussian=("mean",), grid={"variance": gauss_legendre(-6, 9)}),
+    "counts_and_waiting_times": Plan(grid={"rate": gauss_legendre(-6, 4)}),
+    "dirichlet_multinomial": Plan(draws=40_000),
     "multivariate_normal_prior": Plan(gaussian=("weights",)),
     **{f"gaussian_vector_{dimension}": Plan(gaussian=("signal",)) for dimension in (20, 50, 100)},
-    "linear_regression_full": Plan(gaussian=("weights",)),
-    "linear_regression_reduced": Plan(gaussian=("weights",)),
-    "pine_density": Plan(gaussian=("weights",)),
-    "pine_adjusted_density": Plan(gaussian=("weights",)),
-    "eight_schools_centered": Plan(gaussian=("mean", "effect")),
-    "eight_schools_non_centered": Plan(gaussian=("mean", "standardized")),
+    "linear_regression_full": Plan(gaussian=("weights",), grid={"variance": gauss_legendre(-4, 4)}),
+    "linear_regression_reduced": Plan(gaussian=("weights",), grid={"variance": gauss_legendre(-4, 4)}),
+    "logistic_regression": Plan(draws=20_000),
+    "poisson_regression": Plan(draws=20_000),
+    "student_regression": Plan(draws=20_000),
+    "pine_density": Plan(gaussian=("weights",), grid={"precision": gauss_legendre(-16, -8)}),
+    "pine_adjusted_density": Plan(gaussian=("weights",), grid={"precision": gauss_legendre(-16, -8)}),
+    "eight_schools_centered": Plan(gaussian=("mean", "effect"), grid={"scale": gauss_legendre(-15, 9)}),
+    "eight_schools_non_centered": Plan(gaussian=("mean", "standardized"), grid={"scale": gauss_legendre(-15, 9)}),
     "random_intercept": Plan(gaussian=("mean", "intercept")),
     "random_slope": Plan(gaussian=("mean", "coefficients")),
-    "rat_tumors": Plan(independent={"probability": gauss_legendre(-60, 15, panels=15, order=10)}, draws=1000),
-    "poisson_random_effects": Plan(independent={"log_rate": gauss_legendre(-12, 8, panels=25, order=10)}, draws=1000),
-    "funnel": Plan(gaussian=("signal",)),
-    "half_normal_scale": Plan(gaussian=("mean",)),
-    "von_mises": Plan(independent={"heading": gauss_legendre(-np.pi, np.pi)}),
-    "zero_sum_normal": Plan(gaussian=("mean", "effect")),
+    "rat_tumors": Plan(independent={"probability": gauss_legendre(-60, 12, panels=12)}, draws=500, compiled=True),
+    "poisson_random_effects": Plan(independent={"log_rate": gauss_legendre(-8, 8, panels=20, order=8)}, draws=1000),
+    "funnel": Plan(gaussian=("signal",), grid={"log_variance": gauss_legendre(-24, 20)}),
+    "half_normal_scale": Plan(gaussian=("mean",), grid={"scale": gauss_legendre(-4, 4)}),
+    "uniform_mean_and_scale": Plan(draws=20_000),
+    "truncated_prior": Plan(grid={"rate": LOG_ODDS}),
+    "von_mises": Plan(grid={"heading": gauss_legendre(-np.pi, np.pi)}),
+    "zero_sum_normal": Plan(gaussian=("mean", "effect"), grid={"scale": LOG_SCALE}),
     "ordered_means": Plan(offset=gammaln(4), draws=20_000),
     "ordered_mixture": Plan(offset=gammaln(3), draws=20_000),
     "lkj_cholesky": Plan(offset=-2 * betaln(0.5, 2.0), draws=20_000),
     "mixture_labels": Plan(gaussian=("means",), enumerated={"label": BINARY}),
+    "mixture_marginal": Plan(grid={"means": gauss_legendre(-20, 20, panels=25, order=8)}),
     "mixture_unknown_weights": Plan(independent={"colour": counting(0, 2)}),
     "hidden_markov": Plan(enumerated={f"state_{step}": TERNARY for step in range(9)}),
     "hidden_markov_unknown_means": Plan(
         gaussian=("means",), enumerated={f"state_{step}": BINARY for step in range(9)}
     ),
-    "banana": Plan(gaussian=("along",)),
+    "bimodal": Plan(grid={"root": gauss_legendre(-5, 5, panels=40, order=6)}),
+    "banana": Plan(gaussian=("along",), grid={"across": gauss_legendre(-20, 20, panels=30)}),
     "coal_mining_change_point": Plan(enumerated={"switch": np.arange(111)}, draws=1000),
     "spike_and_slab": Plan(gaussian=("weights",), enumerated={"included": BINARY}),
     "noisy_or": Plan(enumerated={"disease": BINARY}),
-    "binomial_latent": Plan(enumerated={"successes": np.arange(16)}),
-    "n_mixture": Plan(independent={"animals": counting(0, 120)}, draws=2000),
+    "binomial_latent": Plan(enumerated={"successes": np.arange(16)}, grid={"probability": LOG_ODDS}),
+    "n_mixture": Plan(independent={"animals": counting(0, 100)}, start={"animals": 10.0}, draws=1500),
     "geometric_latent": Plan(enumerated={"spots": np.arange(1, 200)}),
-    "negative_binomial_latent": Plan(independent={"counts": counting(0, 40)}),
+    "negative_binomial_latent": Plan(
+        grid={"mean": gauss_legendre(-8, 5, panels=15, order=8)}, independent={"counts": counting(0, 40)}
+    ),
     "random_walk": Plan(gaussian=("level",)),
-    "random_walk_unknown_scale": Plan(gaussian=("level",)),
-    "random_walk_increments": Plan(gaussian=("start", "step")),
+    "random_walk_unknown_scale": Plan(gaussian=("level",), grid={"scale": LOG_SCALE}),
+    "random_walk_increments": Plan(gaussian=("start", "step"), grid={"scale": LOG_SCALE}),
     "autoregression": Plan(gaussian=("state",)),
-    "autoregression_unknown_scale": Plan(gaussian=("state",)),
-    "autoregression_unknown_persistence": Plan(gaussian=tuple(f"state_{step}" for step in range(12))),
+    "autoregression_unknown_scale": Plan(gaussian=("state",), grid={"scale": LOG_SCALE}),
+    "autoregression_unknown_persistence": Plan(
+        gaussian=tuple(f"state_{step}" for step in range(12)), grid={"persistence": LOG_ODDS}
+    ),
     "gaussian_process_whitened": Plan(gaussian=("curve_rotated_",)),
     "gaussian_process_direct": Plan(gaussian=("curve",)),
-    "gaussian_process_unknown_lengthscale": Plan(gaussian=("curve_rotated_",), draws=1000),
+    "gaussian_process_unknown_lengthscale": Plan(
+        gaussian=("curve_rotated_",), grid={"lengthscale": gauss_legendre(-3, 5, panels=10, order=8)}
+    ),
+    "gaussian_process_marginal": Plan(grid={"lengthscale": gauss_legendre(-3, 5)}),
     "gaussian_process_hilbert_space": Plan(gaussian=("curve_hsgp_coeffs",)),
-    "missing_bernoulli": Plan(enumerated={"treated_unobserved": BINARY}),
-    "missing_covariate": Plan(gaussian=("center", "covariate_unobserved")),
-    "missing_disasters": Plan(enumerated={"switch": np.arange(111)}, independent={"disasters_unobserved": counting(0, 30)}, draws=300),
+    "missing_bernoulli": Plan(enumerated={"treated_unobserved": BINARY}, grid={"probability": LOG_ODDS}),
+    "missing_covariate": Plan(
+        gaussian=("center", "covariate_unobserved"), grid={"slope": gauss_legendre(-8, 10, panels=40, order=8)}
+    ),
+    "missing_disasters": Plan(
+        enumerated={"switch": np.arange(111)}, independent={"disasters_unobserved": counting(0, 25)}, draws=500
+    ),
+    "potential_only": Plan(grid={"position": gauss_legendre(-8, 8, panels=25, order=8)}),
     "ising": Plan(enumerated={"up": BINARY}),
+    "custom_likelihood": Plan(grid={"tail": gauss_legendre(-6, 4)}),
+    "custom_prior": Plan(grid={"mean": gauss_legendre(-10, 10)}),
     "custom_discrete": Plan(enumerated={"face": np.arange(1, 7)}),
 }

@@ -12,6 +12,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.rewriting.utils import rewrite_graph
 
 __all__ = ["BatchedDensity", "python_mode"]
 
@@ -20,8 +21,12 @@ CHUNK_ROWS = 20_000
 
 
 def python_mode() -> Mode:
-    """The mode in which a batched graph is evaluated by NumPy alone."""
-    return Mode("py", "fast_run").excluding("fusion", "inplace", "BlasOpt")
+    """The mode in which a batched graph is evaluated by NumPy alone.
+
+    NumPy has no softplus, so that it would run element by element in Python; it is kept out where a rewrite would bring it in.
+    """
+    slow_rewrites = ("logsigm_to_softplus", "log1msigm_to_softplus")
+    return Mode("py", "fast_run").excluding("fusion", "inplace", "BlasOpt", *slow_rewrites)
 
 
 class BatchedDensity:
@@ -33,6 +38,8 @@ class BatchedDensity:
         Any PyMC model with at least one free variable.
     differentiate
         Names of the free variables whose gradient is wanted; they must be continuous.
+    compiled
+        Use PyTensor's default mode, for graphs whose operations NumPy lacks.
 
     Attributes
     ----------
@@ -42,7 +49,8 @@ class BatchedDensity:
         The model's initial point, raveled.
     """
 
-    def __init__(self, model: pm.Model, differentiate: Sequence[str] = ()) -> None:
+    def __init__(self, model: pm.Model, differentiate: Sequence[str] = (), compiled: bool = False) -> None:
+        mode = None if compiled else python_mode()
         initial_point = model.initial_point()
         self._values = model.value_vars
         self._shapes = [np.shape(initial_point[value.name]) for value in self._values]
@@ -59,15 +67,16 @@ class BatchedDensity:
             pt.tensor(value.name, dtype=value.dtype, shape=(None, *shape))
             for value, shape in zip(self._values, self._shapes, strict=True)
         ]
-        log_density = model.logp()
+        # Batching a parameter check joins it over the batch, so that one bad row would condemn all; as a switch it stays by row.
+        log_density = rewrite_graph(model.logp(), include=("local_check_parameter_to_ninf_switch",))
         replacements = dict(zip(self._values, batches, strict=True))
         outputs = vectorize_graph([log_density], replacements)
-        self._value = pytensor.function(batches, outputs, mode=python_mode(), on_unused_input="ignore")
+        self._value = pytensor.function(batches, outputs, mode=mode, on_unused_input="ignore")
         self._gradient = None
         if differentiated:
             gradients = vectorize_graph(pytensor.grad(log_density, differentiated), replacements)
             gradients = [gradient.reshape((gradient.shape[0], -1)) for gradient in gradients]
-            self._gradient = pytensor.function(batches, gradients, mode=python_mode(), on_unused_input="ignore")
+            self._gradient = pytensor.function(batches, gradients, mode=mode, on_unused_input="ignore")
 
     def coordinates(self, names: Sequence[str]) -> np.ndarray:
         """Positions of the value coordinates of the named free variables, in the order of the model."""

@@ -1,9 +1,10 @@
 """An integrator of PyMC log-densities that shares nothing with the truths of the suite.
 
-The coordinates of a model are split into four sets by a `Plan`:
+The coordinates of a model are split into five sets by a `Plan`:
 
 * *gaussian*: given all others the log-density is quadratic in them; its curvature comes from gradients, the integral is exact;
 * *enumerated*: discrete and dependent, summed jointly over all configurations;
+* *grid*: a product rule over a few continuous coordinates;
 * *independent*: given the others they are independent of each other, so each is summed (or integrated on nodes) by itself;
 * the rest, a few continuous coordinates, by adaptive importance sampling: the only source of Monte Carlo error.
 """
@@ -34,19 +35,28 @@ class Plan:
         Names of the free variables in which the log-density is quadratic.
     enumerated
         Name of a discrete variable to the values that each of its elements can take.
+    grid
+        Name of a variable to a rule, nodes and log weights, for each of its value coordinates; jointly with the enumerated.
     independent
-        Name of a variable to a rule, nodes and log weights, for each of its value coordinates.
+        The same, for coordinates that are independent of each other given the rest.
+    start
+        Values of independent coordinates at which the density is positive, where the initial point is not such a point.
     offset
         Log of the properly normalised density minus PyMC's.
     draws
         Number of importance draws of the remaining coordinates.
+    compiled
+        Whether the density is slow enough without a compiler to be worth compiling.
     """
 
     gaussian: tuple[str, ...] = ()
     enumerated: Mapping[str, np.ndarray] = field(default_factory=dict)
+    grid: Mapping[str, Rule] = field(default_factory=dict)
     independent: Mapping[str, Rule] = field(default_factory=dict)
+    start: Mapping[str, float] = field(default_factory=dict)
     offset: float = 0.0
     draws: int = 4000
+    compiled: bool = False
 
 
 def _log_gaussian_integral(density: BatchedDensity, points: np.ndarray, inner: np.ndarray) -> np.ndarray:
@@ -57,13 +67,19 @@ def _log_gaussian_integral(density: BatchedDensity, points: np.ndarray, inner: n
     gradients = density.gradient(shifted.reshape(-1, density.size)).reshape(rows, size + 1, size)
     precision = gradients[:, -1:, :] - gradients[:, :-1, :]
     precision = (precision + precision.transpose(0, 2, 1)) / 2
+    # Far out in the tails of a scale the curvature is singular in floating point; the mass there is nil.
+    usable = np.isfinite(precision).all((1, 2))
+    eigenvalues = np.linalg.eigvalsh(np.where(usable[:, None, None], precision, np.eye(size)))
+    usable &= eigenvalues[:, 0] > 1e-14 * eigenvalues[:, -1]
+    precision = np.where(usable[:, None, None], precision, np.eye(size))
     mode = points.copy()
     mode[:, inner] += np.linalg.solve(precision, gradients[:, -1, :, None])[..., 0]
     # One more Newton step removes the rounding of the first where the start is far away.
     residual = density.gradient(mode)
     mode[:, inner] += np.linalg.solve(precision, residual[..., None])[..., 0]
     log_determinant = np.linalg.slogdet(precision)[1]
-    return density.log_density(mode) + 0.5 * size * np.log(2 * np.pi) - 0.5 * log_determinant
+    log_integral = density.log_density(mode) + 0.5 * size * np.log(2 * np.pi) - 0.5 * log_determinant
+    return np.where(usable, log_integral, -np.inf)
 
 
 def _log_independent_sum(density: BatchedDensity, points: np.ndarray, coordinates: list[tuple[int, Rule]]) -> np.ndarray:
@@ -96,10 +112,10 @@ def _adaptive_importance_sampling(
         standardized = np.linalg.solve(scale, (points - center).T)
         return kernel.logpdf(standardized).sum(0) - np.linalg.slogdet(scale)[1]
 
-    rounds = 8
+    rounds = 7
     for number in range(rounds):
         last = number == rounds - 1
-        count = draws if last else min(draws, 1000)
+        count = draws if last else min(draws, 500)
         # A tenth of the draws is wide, so that weights stay bounded where the kernels miss mass.
         wide = rng.uniform(size=count) < 0.1
         noise = rng.standard_t(DEGREES_OF_FREEDOM, size=(count, size))
@@ -146,28 +162,36 @@ def integrate(density: BatchedDensity, plan: Plan, rng: np.random.Generator) -> 
     log_integral, standard_error
     """
     inner = density.coordinates(plan.gaussian)
-    enumerated = {name: density.coordinates([name]) for name in plan.enumerated}
-    levels = [plan.enumerated[name] for name, positions in enumerated.items() for _ in positions]
-    positions = [position for group in enumerated.values() for position in group]
-    tables = np.array(list(product(*levels)), dtype=float) if levels else np.empty((1, 0))
+    discrete_rules = {name: (levels, np.zeros(len(levels))) for name, levels in plan.enumerated.items()}
+    joint = [
+        (position, rule)
+        for name, rule in {**discrete_rules, **plan.grid}.items()
+        for position in density.coordinates([name])
+    ]
     independent = [
         (position, rule) for name, rule in plan.independent.items() for position in density.coordinates([name])
     ]
+    if len(inner) and independent:
+        raise ValueError("a plan may have gaussian or independent coordinates, not both")
+    positions = [position for position, _ in joint]
+    table = np.array(list(product(*(rule[0] for _, rule in joint))), dtype=float).reshape(-1, len(joint))
+    table_log_weights = np.array([sum(row) for row in product(*(rule[1] for _, rule in joint))])
     summed = np.concatenate([inner, positions, [position for position, _ in independent]]).astype(int)
     outer = np.setdiff1d(np.arange(density.size), summed)
+    base = density.start.copy()
+    for name, value in plan.start.items():
+        base[density.coordinates([name])] = value
 
     def log_function(outer_points: np.ndarray) -> np.ndarray:
-        points = np.tile(density.start, (len(outer_points), 1))
+        points = np.tile(base, (len(outer_points), 1))
         points[:, outer] = outer_points
-        points = np.repeat(points, len(tables), axis=0)
-        points[:, positions] = np.tile(tables, (len(outer_points), 1))
-        if len(inner) and independent:
-            raise ValueError("a plan may have gaussian or independent coordinates, not both")
+        points = np.repeat(points, len(table), axis=0)
+        points[:, positions] = np.tile(table, (len(outer_points), 1))
         if len(inner):
             values = _log_gaussian_integral(density, points, inner)
         else:
             values = _log_independent_sum(density, points, independent)
-        return logsumexp(values.reshape(len(outer_points), len(tables)), axis=1)
+        return logsumexp(values.reshape(len(outer_points), len(table)) + table_log_weights, axis=1)
 
     if not len(outer):
         return float(log_function(np.empty((1, 0)))[0]) + plan.offset, 0.0

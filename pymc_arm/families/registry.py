@@ -113,11 +113,13 @@ def find_family(model: pm.Model, family: str = "auto") -> tuple[Family | None, d
     answers: dict[str, Match] = {}
     for name, candidate in reversed(known.items()):
         try:
-            answers[name] = candidate.match(model)
+            match = candidate.match(model)
+            accepted = match.accepted
         except Exception as error:
             _report(name, "failed to look at the model", error)
             continue
-        if answers[name].accepted:
+        answers[name] = match
+        if accepted:
             return candidate, answers
     return None, answers
 

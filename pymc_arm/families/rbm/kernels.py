@@ -124,8 +124,8 @@ def _add_bias(activations, bias):
             activations[row, column] += bias[column]
 
 
-@njit("void(f4[:, ::1], u1[:, ::1], f4[:, ::1], f4[::1], f4[::1], i8, u8, u8, f8)", **_options)
-def gibbs_tile(hidden, bits, weights, visible_bias, hidden_bias, repeats, key, start, scale):
+@njit("void(f4[:, ::1], u1[:, ::1], f4[:, ::1], f4[::1], f4[::1], i8, u8, u8)", **_options)
+def gibbs_tile(hidden, bits, weights, visible_bias, hidden_bias, repeats, key, start):
     """Apply ``repeats`` block Gibbs steps, h given x and then x given h, to a tile of particles.
 
     Parameters
@@ -144,8 +144,6 @@ def gibbs_tile(hidden, bits, weights, visible_bias, hidden_bias, repeats, key, s
         The key of the random numbers of this move.
     start
         The index of the first particle of the tile among all particles.
-    scale
-        The inverse temperature of the weights and biases; 1 but for annealing.
     """
     count, units = bits.shape
     hidden_units = hidden.shape[1]

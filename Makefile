@@ -1,0 +1,64 @@
+# Everything from a machine that has only Python and make.
+#
+#   make demo     a Bayes factor, with a table and a plot
+#   make test     linters, types and all tests
+#
+# Another interpreter gets another environment: make test VENV=.venv-pymc6 PYTHON=python3.13
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
+BENCH ?= bias
+
+.PHONY: help demo test lint docs bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n 's/^#   //p' Makefile
+	@echo "make lint     ruff and mypy"
+	@echo "make docs     the documentation, in docs/_build"
+	@echo "make bench    a measurement: make bench BENCH=bias"
+	@echo "make clean    removes environments, caches and what was built"
+
+demo: $(STAMP)
+	$(BIN)/python -m pymc_arm demo
+
+test: lint
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+
+lint: $(STAMP)
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W -b html docs docs/_build
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks $(BENCH)
+
+clean:
+	rm -rf .venv .venv-pymc6 build dist demo docs/_build .pytest_cache .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp is younger than pyproject.toml when what it asks for is installed.
+$(STAMP): pyproject.toml
+	@command -v "$(PYTHON)" >/dev/null 2>&1 || { \
+		echo "There is no $(PYTHON). Install Python 3.11 or later, or give one: make PYTHON=..." >&2; \
+		exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "pymc_arm needs Python 3.11 or later, and $(PYTHON) is" \
+			"$$("$(PYTHON)" -c 'import sys; print(sys.version.split()[0])' 2>/dev/null)." \
+			"Give another one: make PYTHON=python3.12" >&2; \
+		exit 1; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@

@@ -1,0 +1,260 @@
+"""Compiled Gibbs sweeps over many particles at once (the paper's appendix A).
+
+With labels absorbed, every site i is drawn from a Gaussian of precision S_ii and mean mu_i, cut
+off from below: at zero in the z representation, at an auxiliary variable in the x representation.
+A tile of particles is moved at a time, with the particle index fastest in memory. Sites are taken
+in panels of six: one product gives g = S z for the panel, and
+
+    mu_i = z_i - (g_i - h_i) / S_ii,        g_k := g_k + S_ki (z_i' - z_i)  for later sites k,
+
+where h is zero unless there is a prior mean or a look-ahead. The sites are always taken in the
+same order: over-relaxation loses its gain in a random one.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from pymc_arm.families.gpc.microkernel import PANEL, TILE_BYTES, multiply_panel
+from pymc_arm.families.gpc.normal import truncated_below
+from pymc_arm.families.gpc.random import next_bits, seed_lanes
+
+__all__ = ["grow_precision", "predict", "sweep_tiles"]
+
+# Constants of a minimax polynomial for log(1 + t), sqrt(1/2) <= 1 + t < sqrt(2) (Cephes, logf).
+LOG_COEFFICIENTS = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+LOG_2 = math.log(2)
+ROOT_HALF_BITS = np.uint32(0x3F3504F3)
+ONE_BITS = np.uint32(0x3F800000)
+MANTISSA = np.uint32(0x007FFFFF)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _exponential(bits: np.ndarray, scratch: np.ndarray, out: np.ndarray) -> None:
+    """Turn random bits into draws from the unit exponential, -log(u).
+
+    ``scratch`` is float32. The logarithm has the accuracy of float32, which is far below what the
+    resolution of u, 2^-24, can show.
+    """
+    c0, c1, c2, c3, c4, c5, c6, c7, c8 = LOG_COEFFICIENTS
+    words = scratch.view(np.uint32)
+    for lane in range(bits.shape[0]):
+        uniform = (np.float32(bits[lane] >> np.uint32(8)) + np.float32(0.5)) * np.float32(2.0**-24)
+        scratch[lane] = uniform
+    for lane in range(bits.shape[0]):
+        word = np.uint32(words[lane] + np.uint32(ONE_BITS - ROOT_HALF_BITS))
+        exponent = np.float32(np.int32(word >> np.uint32(23)) - np.int32(127))
+        words[lane] = np.uint32(np.uint32(word & MANTISSA) + ROOT_HALF_BITS)
+        out[lane] = exponent
+    for lane in range(bits.shape[0]):
+        t = scratch[lane] - np.float32(1.0)
+        square = t * t
+        tail = np.float32(c0)
+        tail = tail * t + np.float32(c1)
+        tail = tail * t + np.float32(c2)
+        tail = tail * t + np.float32(c3)
+        tail = tail * t + np.float32(c4)
+        tail = tail * t + np.float32(c5)
+        tail = tail * t + np.float32(c6)
+        tail = tail * t + np.float32(c7)
+        tail = tail * t + np.float32(c8)
+        log_mantissa = t - np.float32(0.5) * square + t * square * tail
+        out[lane] = -(np.float32(out[lane]) * np.float32(LOG_2) + log_mantissa)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _slice_step(
+    old: np.ndarray,
+    residual: np.ndarray,
+    exponential: np.ndarray,
+    bits: np.ndarray,
+    bound: np.ndarray,
+    shift: float,
+    precision: float,
+    width: float,
+) -> None:
+    """Move one site of every particle of a tile (eq:slice); ``residual`` becomes z' - z.
+
+    With a positive ``width`` d, the place w of z in its slice goes to frac(1 - w + d (u - 1/2))
+    instead of to a fresh uniform number: almost a reflection, which leaves the uniform
+    distribution on the slice invariant.
+    """
+    real = old.dtype.type
+    zero, half, one = real(0), real(0.5), real(1)
+    tiny = real(1e-30)
+    unit = real(2.0**-32)
+    variance = real(1) / real(precision)
+    offset, spread = real(shift), real(width)
+    fresh = width <= 0
+    for lane in range(old.shape[0]):
+        value = old[lane]
+        floor = bound[lane]
+        distance = (residual[lane] - offset) * variance
+        mean = value - distance
+        gain = real(2) * exponential[lane] * variance
+        radius = np.sqrt(distance * distance + gain)
+        # mean + radius - floor, without cancellation where the mean is far below the floor.
+        depth = mean - floor
+        above = value - floor
+        lower = max(zero, depth - radius)
+        product = above * (above - real(2) * depth) + gain
+        far = product / max(radius - depth, tiny)
+        upper = far if depth < zero else depth + radius
+        length = upper - lower
+        uniform = (real(bits[lane]) + half) * unit
+        place = (above - lower) / max(length, tiny)
+        turned = one - place + spread * (uniform - half)
+        turned = turned - np.floor(turned)
+        place = uniform if fresh else turned
+        moved = floor + lower + place * length
+        residual[lane] = moved - value
+        old[lane] = moved
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sweep_tiles(
+    particles: np.ndarray,
+    moved: np.ndarray,
+    matrix: np.ndarray,
+    shift: np.ndarray,
+    key: np.uint64,
+    width: float,
+    sweeps: int,
+    probit: bool,
+    first_tile: int,
+    last_tile: int,
+) -> None:
+    """Apply Gibbs sweeps to a range of tiles; read ``particles`` and write ``moved``, both (n, R).
+
+    Parameters
+    ----------
+    matrix
+        The precision S of the n sites in panels, (panels, capacity, PANEL).
+    shift
+        h, (n,).
+    key
+        Key of the random numbers.
+    width
+        d of the over-relaxed step; zero for the paper's step.
+    sweeps
+        The number of sweeps.
+    probit
+        Whether a site has the likelihood Phi(x_i) (x representation) in place of the step function.
+    first_tile, last_tile
+        The range of tiles.
+    """
+    count, total = particles.shape
+    lanes = TILE_BYTES // particles.itemsize
+    panels = (count + PANEL - 1) // PANEL
+    values = np.zeros((count, lanes), particles.dtype)
+    product = np.empty((PANEL, lanes), particles.dtype)
+    bound = np.zeros(lanes, particles.dtype)
+    exponential = np.empty(lanes, particles.dtype)
+    scratch = np.empty(lanes, np.float32)
+    states = np.empty((4, lanes), np.uint32)
+    bits = np.empty(lanes, np.uint32)
+    for tile in range(first_tile, last_tile):
+        start = tile * lanes
+        size = min(lanes, total - start)
+        for site in range(count):
+            for lane in range(size):
+                values[site, lane] = particles[site, start + lane]
+        seed_lanes(states, key, start)
+        for _ in range(sweeps):
+            for panel in range(panels):
+                multiply_panel(matrix, values, product, count, panel)
+                first = panel * PANEL
+                inside = min(PANEL, count - first)
+                for row in range(inside):
+                    site = first + row
+                    next_bits(states, bits)
+                    if probit:
+                        truncated_below(values[site], bits, bound)
+                        next_bits(states, bits)
+                    _exponential(bits, scratch, exponential)
+                    next_bits(states, bits)
+                    change = product[row]
+                    _slice_step(
+                        values[site],
+                        change,
+                        exponential,
+                        bits,
+                        bound,
+                        shift[site],
+                        matrix[panel, site, row],
+                        width,
+                    )
+                    for later in range(row + 1, inside):
+                        entry = matrix[panel, site, later]
+                        target = product[later]
+                        for lane in range(lanes):
+                            target[lane] += entry * change[lane]
+        for site in range(count):
+            for lane in range(size):
+                moved[site, start + lane] = values[site, lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def grow_precision(
+    matrix: np.ndarray,
+    rounded: np.ndarray,
+    rows: np.ndarray,
+    site_precision: np.ndarray,
+    before: int,
+    after: int,
+) -> None:
+    """Grow S from ``before`` to ``after`` sites, in float64, and round it to the type of the sweeps.
+
+    S^(n) = sum_{k <= n} v_k v_k^T - diag(tau), with v_k the rows of the inverse Cholesky factor and
+    tau the precisions of the look-ahead's sites. Each step is a rank-one update of O(n^2), without
+    the drift of the paper's block inversion.
+    """
+    for panel in range((after + PANEL - 1) // PANEL):
+        first = panel * PANEL
+        target = matrix[panel]
+        for row in range(max(before, first), after):
+            vector = rows[row]
+            head = np.zeros(PANEL)
+            for inside in range(min(PANEL, row + 1 - first)):
+                head[inside] = vector[first + inside]
+            h0, h1, h2, h3, h4, h5 = head[0], head[1], head[2], head[3], head[4], head[5]
+            if first <= row < first + PANEL:
+                target[row, row - first] -= site_precision[row]
+            for column in range(row + 1):
+                value = vector[column]
+                target[column, 0] += h0 * value
+                target[column, 1] += h1 * value
+                target[column, 2] += h2 * value
+                target[column, 3] += h3 * value
+                target[column, 4] += h4 * value
+                target[column, 5] += h5 * value
+        if max(before, first) < after:
+            for column in range(after):
+                for inside in range(PANEL):
+                    rounded[panel, column, inside] = target[column, inside]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def predict(row: np.ndarray, particles: np.ndarray, out: np.ndarray) -> None:
+    """Compute out[r] = sum_k row[k] particles[k, r], summed in float64 whatever the particles."""
+    block = 512
+    count, total = particles.shape
+    for start in range(0, total, block):
+        stop = min(start + block, total)
+        for column in range(start, stop):
+            out[column] = 0.0
+        for site in range(count):
+            weight = row[site]
+            for column in range(start, stop):
+                out[column] += weight * particles[site, column]

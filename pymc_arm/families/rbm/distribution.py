@@ -1,0 +1,109 @@
+"""The machine as a distribution that can be written inside a ``pm.Model``."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+from pymc.distributions.dist_math import check_parameters
+from pymc.distributions.shape_utils import rv_size_is_none
+from pytensor.tensor.random.op import RandomVariable
+from scipy.special import expit
+
+__all__ = ["RBM", "RBMVariable"]
+
+# Gibbs steps before a draw of ``pm.draw`` or ``pm.sample_prior_predictive``.
+DRAW_TRANSITIONS = 1000
+
+
+class RBMVariable(RandomVariable):
+    """The random variable of a machine; the family recognises models by it."""
+
+    name = "rbm"
+    signature = "(n,h),(n),(h)->(n)"
+    dtype = "int8"
+    _print_name = ("RBM", "\\operatorname{RBM}")
+
+    @classmethod
+    def rng_fn(
+        cls,
+        rng: np.random.Generator,
+        W: np.ndarray,
+        a: np.ndarray,
+        b: np.ndarray,
+        size: tuple[int, ...] | None = None,
+    ) -> np.ndarray:
+        """Draw by Gibbs sampling from fair coins: approximate, unless the chain mixes."""
+        if size is None:
+            size = np.broadcast_shapes(W.shape[:-2], a.shape[:-1], b.shape[:-1])
+        x = rng.integers(2, size=(*size, a.shape[-1])).astype(float)
+        for _ in range(DRAW_TRANSITIONS):
+            hidden = rng.random((*size, b.shape[-1])) < expit(_product(x, W) + b)
+            rates = expit(_product(hidden.astype(float), np.swapaxes(W, -1, -2)) + a)
+            x = (rng.random(rates.shape) < rates).astype(float)
+        return x.astype(np.int8)
+
+
+def _product(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
+    return (vectors[..., None, :] @ matrices)[..., 0, :]
+
+
+rbm_variable = RBMVariable()
+
+
+class RBM(pm.Discrete):
+    r"""The visible units of a restricted Boltzmann machine, with its density unnormalised.
+
+    .. math:: f(x) = e^{a^T x} \prod_h \left(1 + e^{b_h + W_h^T x}\right), \quad x \in \{0, 1\}^N
+
+    The log marginal likelihood of a model with this variable alone is the machine's log Z.
+
+    Parameters
+    ----------
+    W
+        Weights, (visible unit, hidden unit).
+    a
+        Biases of the visible units; zero by default.
+    b
+        Biases of the hidden units; zero by default.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> from pymc_arm.families.rbm import RBM, RBMFamily
+    >>> with pm.Model() as model:
+    ...     x = RBM("x", W=[[1.0, -1.0], [0.5, 2.0], [0.0, 1.0]])
+    >>> RBMFamily().match(model).accepted
+    True
+    """
+
+    rv_op = rbm_variable
+
+    @classmethod
+    def dist(cls, W: Any, a: Any = None, b: Any = None, **kwargs: Any) -> Any:
+        """Return the variable of a machine, outside a model."""
+        weights = pt.as_tensor_variable(W)
+        if weights.ndim < 2:
+            raise ValueError(f"W has {weights.ndim} dimensions: it must be (visible, hidden).")
+        visible = pt.zeros(weights.shape[-2]) if a is None else pt.as_tensor_variable(a)
+        hidden = pt.zeros(weights.shape[-1]) if b is None else pt.as_tensor_variable(b)
+        return super().dist([weights, visible, hidden], **kwargs)
+
+    def support_point(rv: Any, size: Any, W: Any, a: Any, b: Any) -> Any:  # noqa: N805
+        """Return all units off: a state that every machine allows."""
+        batch = pt.zeros_like(a)
+        if not rv_size_is_none(size):
+            batch = pt.zeros(pt.concatenate([size, [a.shape[-1]]]))
+        return batch.astype("int8")
+
+    def logp(value: Any, W: Any, a: Any, b: Any) -> Any:  # noqa: N805
+        """Return log f, or -inf where a unit is neither off nor on."""
+        states = value.astype(W.dtype)
+        activations = pt.matmul(states[..., None, :], W)[..., 0, :] + b
+        density = (states * a).sum(axis=-1) + pt.softplus(activations).sum(axis=-1)
+        binary = pt.all(pt.or_(pt.eq(value, 0), pt.eq(value, 1)), axis=-1)
+        return check_parameters(
+            pt.switch(binary, density, -np.inf),
+            pt.all(pt.isfinite(W)),
+            msg="W must be finite",
+        )

@@ -1,0 +1,117 @@
+"""Recognise a machine in a model, and run it directly."""
+
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from pytensor.graph.traversal import ancestors
+
+from pymc_arm.families.rbm.distribution import RBMVariable
+from pymc_arm.families.rbm.machine import Machine
+from pymc_arm.families.rbm.path import RBMPath
+from pymc_arm.families.registry import Match
+from pymc_arm.path import Path
+
+__all__ = ["RBMFamily", "rbm"]
+
+
+class RBMFamily:
+    """Models whose only variable is the visible layer of a machine with fixed weights."""
+
+    name = "rbm"
+
+    def match(self, model: pm.Model) -> Match:
+        """Accept a model with one free variable, an ``RBM`` whose parameters are fixed."""
+        machines = [rv for rv in model.free_RVs if _is_machine(rv)]
+        if not machines:
+            return Match(False, "no free variable is a pymc_arm.RBM")
+        others = [
+            variable.name
+            for variable in [*model.basic_RVs, *model.potentials]
+            if variable is not machines[0]
+        ]
+        if others:
+            return Match(False, f"besides {machines[0].name} the model has {', '.join(others)}")
+        if machines[0].ndim != 1:
+            return Match(False, f"{machines[0].name} is a batch of machines")
+        parameters = machines[0].owner.op.dist_params(machines[0].owner)
+        if any(_is_random(variable) for variable in ancestors(parameters)):
+            return Match(False, f"the parameters of {machines[0].name} are random")
+        return Match(True, f"{machines[0].name} is a restricted Boltzmann machine")
+
+    def build(self, model: pm.Model, **options: Any) -> Path:
+        """Build the path; ``options`` are those of :class:`RBMPath`."""
+        variable = model.free_RVs[0]
+        W, a, b = (
+            np.asarray(parameter.eval())
+            for parameter in variable.owner.op.dist_params(variable.owner)
+        )
+        return RBMPath(Machine(W, a, b), name=variable.name, **options)
+
+
+def rbm(
+    W: Any,
+    a: Any = None,
+    b: Any = None,
+    *,
+    draws: int = 1000,
+    chains: int = 4,
+    random_seed: Any = None,
+    order: str | np.ndarray | None = None,
+    data: Any = None,
+    lookahead: str | np.ndarray | None = None,
+    gibbs_steps: int = 10,
+    reseed_transitions: int = 1500,
+    threads: int | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Estimate log Z of a restricted Boltzmann machine, and draw from it.
+
+    Parameters
+    ----------
+    W
+        Weights, (visible unit, hidden unit), or a :class:`Machine`.
+    a, b
+        Biases of the visible and of the hidden units; zero by default.
+    draws
+        R, the number of particles in each chain.
+    chains
+        The number of independent runs, from which the standard error comes.
+    random_seed
+        Seed of everything random.
+    order, data, lookahead, gibbs_steps, reseed_transitions, threads
+        How units come in; see :class:`RBMPath`.
+    **kwargs
+        Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them.
+
+    Returns
+    -------
+    InferenceData or DataTree
+        As of ``pymc_arm.sample``; ``posterior`` holds bits, (chain, draw, unit).
+    """
+    from pymc_arm.sampling import sample_path
+
+    if isinstance(W, Machine) and (a is not None or b is not None):
+        raise ValueError("W is a Machine, which has its biases: leave a and b out.")
+    machine = W if isinstance(W, Machine) else Machine(W, a, b)
+    path = RBMPath(
+        machine,
+        order=order,
+        data=data,
+        lookahead=lookahead,
+        gibbs_steps=gibbs_steps,
+        reseed_transitions=reseed_transitions,
+        threads=threads,
+        random_seed=random_seed,
+    )
+    return sample_path(path, draws=draws, chains=chains, random_seed=random_seed, **kwargs)
+
+
+def _is_random(variable: Any) -> bool:
+    """Whether a variable is drawn: a RandomVariable, or PyMC's symbolic or measurable kind."""
+    owner = variable.owner
+    return owner is not None and hasattr(owner.op, "rng_params")
+
+
+def _is_machine(variable: Any) -> bool:
+    return variable.owner is not None and isinstance(variable.owner.op, RBMVariable)

@@ -1,0 +1,239 @@
+"""The path of section 5: a machine that grows by one visible unit at a time.
+
+The hidden units are summed out, so a particle is a vector of visible bits; what the hidden units
+need to know of them are the running activations g_h = b_h + W_[n],h^T x_[n], which are carried
+along and never computed from scratch: a Gibbs step ends with them, and a new unit adds a row of W.
+
+The plain path is the paper's. There, a unit that is not in yet counts as if it were off. The
+look-ahead lets it count as if it were on with its base rate mu_m instead:
+
+    f_n(x_[n]) = prod_{m > n} e^{a_m mu_m + H(mu_m)}
+                 e^{a_[n]^T x_[n]} prod_h (1 + e^{b_h + sum_{m > n} W_mh mu_m + W_[n],h^T x_[n]})
+
+with H the binary entropy. By Jensen's inequality this is a lower bound on the sum of f_N over the
+units to come, and it is tight where they do not depend on the hidden units; with mu = 0 it is the
+plain path. All mu lead to the same f_N, so that the estimate of log Z is right for any of them.
+"""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from pymc_arm.errors import TrustWarning
+from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
+from pymc_arm.families.rbm.machine import Machine, as_bits
+from pymc_arm.families.rbm.lookahead import look_ahead
+from pymc_arm.families.rbm.order import arrange
+from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.resampling import log_sum_exp
+
+__all__ = ["RBMPath", "Units"]
+
+# A control group of chains that starts away from the data; see ``RBMPath.reseed``.
+CONTROL_CHAINS = 50
+# The two groups are said to differ beyond so many standard errors: one false alarm in 10^6.
+ALARM = 5.0
+
+
+class Units(NamedTuple):
+    """Particles: bits x_[n], (particle, unit), and activations g, (particle, hidden unit)."""
+
+    bits: np.ndarray
+    activations: np.ndarray
+
+
+class RBMPath(Path):
+    """Visible units introduced one at a time, with block Gibbs moves.
+
+    Parameters
+    ----------
+    machine
+        The machine whose log Z is wanted.
+    order
+        ``"given"``, ``"random"``, ``"active"`` (the paper's: the units whose variance in ``data``
+        is highest come first), or the indices themselves. By default ``"active"`` if there are
+        data, else ``"given"``.
+    data
+        Training data, (example, visible unit), zeros and ones.
+    lookahead
+        The base rates mu of the units that are not in yet: ``None`` for the plain path,
+        ``"data"`` for their means in ``data``, ``"mean-field"`` for those of the machine's
+        mean-field approximation, or an array of them.
+    gibbs_steps
+        t, the number of Gibbs steps in a move.
+    reseed_transitions
+        The number of Gibbs steps from training data to a reseeded particle.
+    threads
+        How many threads work on the particles; by default one for each processor. The result
+        does not depend on it.
+    name
+        The name of the variable in the posterior.
+    random_seed
+        For ``order="random"``.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        order: str | np.ndarray | None = None,
+        data: np.ndarray | None = None,
+        lookahead: str | np.ndarray | None = None,
+        gibbs_steps: int = 10,
+        reseed_transitions: int = 1500,
+        threads: int | None = None,
+        name: str = "x",
+        random_seed: int | np.random.Generator | None = None,
+    ) -> None:
+        for argument, value in (
+            ("gibbs_steps", gibbs_steps),
+            ("reseed_transitions", reseed_transitions),
+        ):
+            if value < 1 or value != int(value):
+                raise ValueError(f"{argument}={value} must be a whole number, 1 or more.")
+        self.machine = machine
+        self.length = machine.visible_units
+        self.name = name
+        self.gibbs_steps = int(gibbs_steps)
+        self.reseed_transitions = int(reseed_transitions)
+        self.data = None if data is None else as_bits(data, machine.visible_units, "data")
+        self.order = arrange(order, machine.visible_units, self.data, random_seed)
+        ahead = look_ahead(lookahead, machine, self.data)
+        self._gains, slopes = ahead.gains[self.order], ahead.slopes[self.order]
+
+        weights = machine.W[self.order]
+        visible_bias = machine.a[self.order]
+        # Row n: the hidden biases when n units are in.
+        to_come = np.cumsum(slopes[::-1], axis=0)[::-1]
+        self._hidden_bias = np.vstack([machine.b + to_come, machine.b]).astype(np.float32)
+        self._plain = not slopes.any()
+        self._slopes = slopes.astype(np.float32)
+        self._exact_slopes = slopes
+        self._exact_weights = weights
+        self._visible_bias = visible_bias
+        self._weights = np.ascontiguousarray(weights, dtype=np.float32)
+        self._float_visible_bias = visible_bias.astype(np.float32)
+        self._unshifted = np.zeros(machine.hidden_units, dtype=np.float32)
+        self._pool = TilePool(threads)
+
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[Units, float]:
+        """Draw from p_1 exactly; Z_1 is a sum of two terms."""
+        bias = self.machine.b + self._exact_slopes[1:].sum(axis=0)
+        off = np.logaddexp(0, bias).sum() + self._gains[1:].sum()
+        joined = np.logaddexp(0, bias + self._exact_weights[0]) - np.logaddexp(0, bias)
+        on = off + self._visible_bias[0] + joined.sum()
+        bits = (rng.random((size, 1)) < expit(on - off)).astype(np.uint8)
+        activations = self._hidden_bias[1] + bits * self._weights[0]
+        return Units(bits, activations.astype(np.float32)), log_sum_exp(np.array([off, on]))
+
+    def move(self, rng: np.random.Generator, n: int, particles: Units) -> Moved:
+        """Sample h given x, and x given h, t times; every proposal is accepted."""
+        return Moved(self._gibbs(rng, n, particles.activations, self.gibbs_steps))
+
+    def smooth(self, rng: np.random.Generator, n: int, particles: Units) -> Smoothed:
+        """Return the two-term sum of eq. (upd_rbm) in logs, and the log-odds of x_n for augment."""
+        weights, slopes = self._weights[n - 1], self._slopes[n - 1]
+        on = self._softplus_difference(particles.activations, weights - slopes)
+        log_on = self._visible_bias[n - 1] - self._gains[n - 1] + on
+        log_off = np.full_like(on, -self._gains[n - 1])
+        if not self._plain:
+            log_off += self._softplus_difference(particles.activations, -slopes)
+        return Smoothed(np.logaddexp(log_off, log_on), log_on - log_off)
+
+    def augment(
+        self, rng: np.random.Generator, n: int, particles: Units, proposal: np.ndarray
+    ) -> tuple[Units, float]:
+        """Draw x_n from its two terms, exactly."""
+        column = (rng.random(len(proposal)) < expit(proposal)).astype(np.uint8)
+        activations = column[:, None] * self._weights[n - 1] - self._slopes[n - 1]
+        activations += particles.activations
+        return Units(np.column_stack([particles.bits, column]), activations), 0.0
+
+    def describe(self, n: int) -> str:
+        """Name the visible unit that comes in with p_n, by its row of W."""
+        return f"{self.name}[{self.order[n - 1]}]"
+
+    def reseed(self, rng: np.random.Generator, n: int, size: int) -> Units:
+        """Run Gibbs chains from random training examples (section 5.1).
+
+        The chains stand for p_n only if they mix. A control group starts from fair coins instead;
+        when the two groups end at different mean densities, neither can be trusted.
+        """
+        if self.data is None:
+            raise ValueError('variant="reseed" starts Gibbs chains at training data: give data=...')
+        rows = rng.integers(len(self.data), size=size)
+        bits = np.vstack(
+            [
+                self.data[np.ix_(rows, self.order[:n])],
+                rng.integers(2, size=(CONTROL_CHAINS, n), dtype=np.uint8),
+            ]
+        )
+        activations = bits.astype(np.float32) @ self._weights[:n] + self._hidden_bias[n]
+        chains = self._gibbs(rng, n, activations, self.reseed_transitions)
+        self._compare(n, self.log_density(n, chains), size)
+        return Units(chains.bits[:size], chains.activations[:size])
+
+    def posterior(self, rng: np.random.Generator, particles: Units) -> dict[str, np.ndarray]:
+        """Return the bits, (draw, unit), with units in the order of the rows of W."""
+        bits = np.empty_like(particles.bits)
+        bits[:, self.order] = particles.bits
+        return {self.name: bits}
+
+    def log_density(self, n: int, particles: Units) -> np.ndarray:
+        """Return log f_n of each particle, but for its constant."""
+        return particles.bits @ self._visible_bias[:n] + np.logaddexp(
+            0, particles.activations, dtype=float
+        ).sum(axis=1)
+
+    def _gibbs(
+        self, rng: np.random.Generator, n: int, activations: np.ndarray, repeats: int
+    ) -> Units:
+        key = rng.integers(2**64, dtype=np.uint64, endpoint=False)
+        count = len(activations)
+        moved = Units(np.empty((count, n), dtype=np.uint8), activations.copy())
+        weights, visible_bias = self._weights[:n], self._float_visible_bias[:n]
+        hidden_bias = self._hidden_bias[n]
+
+        def move_tile(tile: slice) -> None:
+            gibbs_tile(
+                moved.activations[tile],
+                moved.bits[tile],
+                weights,
+                visible_bias,
+                hidden_bias,
+                repeats,
+                key,
+                np.uint64(tile.start),
+            )
+
+        with self._pool.single_threaded_blas():
+            self._pool.run(move_tile, count, work=activations.size * repeats)
+        return moved
+
+    def _softplus_difference(self, activations: np.ndarray, shift: np.ndarray) -> np.ndarray:
+        out = np.empty(len(activations))
+
+        def smooth_tile(tile: slice) -> None:
+            softplus_difference_tile(activations[tile], self._unshifted, shift, out[tile])
+
+        self._pool.run(smooth_tile, len(activations), work=activations.size)
+        return out
+
+    def _compare(self, n: int, log_density: np.ndarray, size: int) -> None:
+        """Warn if chains from data and chains from coins have not reached the same densities."""
+        groups = log_density[:size], log_density[size:]
+        variance = sum(np.var(group) / len(group) for group in groups)
+        difference = float(np.mean(groups[0]) - np.mean(groups[1]))
+        if difference**2 > ALARM**2 * variance:
+            warnings.warn(
+                f"Reseeding from chains that have not mixed: after {self.reseed_transitions} Gibbs "
+                f"steps, chains from training data and chains from random bits differ in their "
+                f"mean log-density with {n} units by {difference:.1f}, {ALARM:.0f} times its "
+                "standard error or more. The estimate of log Z is then biased. Raise "
+                'reseed_transitions, or use variant="arm" or "anticipate".',
+                TrustWarning,
+                stacklevel=2,
+            )

@@ -1,0 +1,84 @@
+"""Particles in tiles, tiles on threads.
+
+The compiled kernels release the interpreter's lock, so plain threads are enough. How particles
+are cut into tiles depends on their number alone, and every tile has random numbers of its own:
+the result is the same for any number of threads. BLAS must keep to one thread within a tile; its
+own threads would fight with ours.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+
+# Loaded before the controller looks for BLAS libraries: numba calls SciPy's.
+import scipy.linalg.cython_blas  # noqa: F401
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["TilePool", "available_threads"]
+
+# Wide enough that BLAS runs near its peak, small enough that a tile stays in the second cache.
+WIDEST_TILE = 256
+# Below this many numbers a second thread costs more than it saves.
+WORTH_A_THREAD = 2**16
+
+
+def available_threads() -> int:
+    """Return the number of processors this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class TilePool:
+    """A number of threads that work on tiles of particles.
+
+    Parameters
+    ----------
+    threads
+        How many threads, the calling one included; by default one for each processor.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads={threads}: at least one thread is needed.")
+        self.threads = threads or available_threads()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TilePool, (self.threads,)
+
+    @cached_property
+    def _executor(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.threads - 1, thread_name_prefix="rbm-tile")
+
+    @cached_property
+    def _controller(self) -> ThreadpoolController:
+        return ThreadpoolController()
+
+    def single_threaded_blas(self) -> AbstractContextManager[Any]:
+        """Hold BLAS at one thread for the length of a ``with`` block."""
+        return self._controller.limit(limits=1, user_api="blas")
+
+    def run(self, function: Callable[[slice], None], count: int, work: int) -> None:
+        """Call ``function`` on every tile of ``count`` particles; ``work`` is their total size."""
+        tiles = tile_slices(count)
+        threads = min(self.threads, len(tiles)) if work >= WORTH_A_THREAD else 1
+
+        def share(first: int) -> None:
+            for tile in tiles[first::threads]:
+                function(tile)
+
+        futures = [self._executor.submit(share, first) for first in range(1, threads)]
+        share(0)
+        for future in futures:
+            future.result()
+
+
+def tile_slices(count: int) -> list[slice]:
+    """Cut ``count`` particles into an even number of tiles of nearly the same width."""
+    pairs = max(1, -(-count // (2 * WIDEST_TILE)))
+    width = max(1, -(-count // (2 * pairs)))
+    return [slice(start, min(start + width, count)) for start in range(0, count, width)]

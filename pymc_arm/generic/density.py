@@ -1,0 +1,220 @@
+"""One function for all terms of a model, batched over particles.
+
+PyTensor builds ``terms(X, starts, stops)``: for a batch of particles, the terms
+``starts[k]:stops[k]`` of each block. The slices are arguments, and PyTensor's rewrites push them
+down into the graph, so that one function serves every step and a step pays for what it needs.
+
+A small model whose batched graph is all array operations runs on NumPy at once; any other is
+compiled with numba; what numba can't compile falls back on C.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.replace import vectorize_graph
+from pytensor.link.numba.linker import NumbaLinker
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_arm.generic.interpret import compile_with_numpy, is_vectorized
+from pymc_arm.generic.terms import TermBlock
+
+__all__ = ["LogDensity"]
+
+_log = logging.getLogger("pymc")
+
+# Elements evaluated at once: small enough for the second level cache, large enough that a call's
+# own cost of some ten microseconds does not show.
+CHUNK = 32_768
+# With more terms than this, compiled code gains more in a run than it costs.
+LARGE = 2000
+
+
+class _FreeNumbaLinker(NumbaLinker):
+    """Numba code that gives up the interpreter lock, so that chains can run on threads."""
+
+    def jit_compile(self, fn_and_cache: Any) -> Any:
+        """Compile with ``nogil``."""
+        from pytensor.link.numba.dispatch.basic import numba_njit
+
+        function, cache_key = fn_and_cache
+        return numba_njit(
+            function.py_func, final_function=True, cache=cache_key is not None, nogil=True
+        )
+
+
+class LogDensity:
+    """The terms of a model's log-density, compiled.
+
+    Parameters
+    ----------
+    x
+        The vector of coordinates.
+    blocks
+        The terms, as graphs over x.
+    reference
+        A few points at which the function is tried, (size, dimension).
+    backend
+        ``"numpy"``, ``"numba"`` or ``"c"``; by default NumPy for small models that need no loop,
+        numba for others, and C where numba can't.
+    """
+
+    def __init__(
+        self,
+        x: TensorVariable,
+        blocks: Sequence[TermBlock],
+        reference: np.ndarray,
+        backend: str | None = None,
+    ) -> None:
+        if backend not in (None, "numpy", "numba", "c"):
+            raise ValueError(f"backend={backend!r} is not one of 'numpy', 'numba' and 'c'.")
+        self.blocks = tuple(blocks)
+        starts, stops = pt.lvector("starts"), pt.lvector("stops")
+        pieces = [block.graph[starts[k] : stops[k]] for k, block in enumerate(blocks)]
+        output = pt.concatenate(pieces) if pieces else pt.zeros(0)
+        self.notes: list[str] = []
+        self._function, self.sizes = self._compile(x, starts, stops, output, reference, backend)
+        self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+
+    @property
+    def count(self) -> int:
+        """The number of terms."""
+        return int(self.offsets[-1])
+
+    def terms(self, points: np.ndarray, selection: np.ndarray | None = None) -> np.ndarray:
+        """Return terms at points, (size, len(selection)); all of them without a selection.
+
+        A term that is not a number counts as -inf: there the density is zero.
+        """
+        starts, stops, columns = self._slices(selection)
+        width = int(np.sum(stops - starts))
+        size = len(points)
+        result = np.empty((size, width if columns is None else len(columns)))
+        chunk = max(1, CHUNK // max(width, points.shape[1], 1))
+        for first in range(0, size, chunk):
+            part = self._function(points[first : first + chunk], starts, stops)
+            result[first : first + chunk] = part if columns is None else part[:, columns]
+        result[np.isnan(result)] = -np.inf
+        return result
+
+    def sum(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return sum_k weights[k] t_k at each point, over the terms of positive weight."""
+        selection = np.flatnonzero(weights)
+        if not len(selection):
+            return np.zeros(len(points))
+        starts, stops, columns = self._slices(selection)
+        width = int(np.sum(stops - starts))
+        result = np.empty(len(points))
+        chunk = max(1, CHUNK // max(width, points.shape[1], 1))
+        own = weights[selection]
+        plain = bool(np.all(own == 1.0))
+        for first in range(0, len(points), chunk):
+            part = self._function(points[first : first + chunk], starts, stops)
+            part = part if columns is None else part[:, columns]
+            result[first : first + chunk] = part.sum(axis=1) if plain else part @ own
+        result[np.isnan(result)] = -np.inf
+        return result
+
+    def _slices(
+        self, selection: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the slices that cover a selection, and the columns to pick from them."""
+        if selection is None or len(selection) == self.count:
+            return np.zeros_like(self.sizes), self.sizes, None
+        starts, stops = np.zeros_like(self.sizes), np.zeros_like(self.sizes)
+        block_of = np.searchsorted(self.offsets, selection, side="right") - 1
+        columns = np.empty(len(selection), dtype=np.int64)
+        width = 0
+        for block in np.unique(block_of):
+            mine = block_of == block
+            local = selection[mine] - self.offsets[block]
+            starts[block], stops[block] = local.min(), local.max() + 1
+            columns[mine] = width + local - starts[block]
+            width += int(stops[block] - starts[block])
+        in_order = width == len(selection) and bool(np.all(np.diff(columns) == 1))
+        return starts, stops, None if in_order else columns
+
+    def _compile(
+        self,
+        x: TensorVariable,
+        starts: TensorVariable,
+        stops: TensorVariable,
+        output: TensorVariable,
+        reference: np.ndarray,
+        backend: str | None,
+    ) -> tuple[Callable[..., np.ndarray], np.ndarray]:
+        """Try the best way first; a graph that can't take it falls back, and says so."""
+        attempts = [("numpy", True), ("numba", True), ("numba", False), ("c", False)]
+        if backend is not None:
+            attempts = [attempt for attempt in attempts if attempt[0] == backend]
+        zeros = np.zeros(len(self.blocks), dtype=np.int64)
+        everything = np.full(len(self.blocks), np.iinfo(np.int64).max // 4)
+        failure: Exception | None = None
+        for name, batched in attempts:
+            try:
+                function = _compile_one(x, starts, stops, output, name, batched)
+                if name == "numpy" and backend is None and not is_vectorized(function):
+                    continue
+                sizes = np.zeros(len(self.blocks), dtype=np.int64)
+                for k in range(len(self.blocks)):
+                    only = zeros.copy()
+                    only[k] = everything[k]
+                    part = function(reference[:2], zeros, only)
+                    if part.shape[0] != len(reference[:2]):
+                        raise ValueError("the graph lost its batch axis")
+                    sizes[k] = part.shape[1]
+                if name == "numpy" and backend is None and sizes.sum() > LARGE:
+                    continue
+            except Exception as error:
+                failure = error
+                continue
+            self.backend = name
+            if failure is not None:
+                how = "" if batched else ", one particle at a time"
+                note = f"evaluated with {name}{how}: {type(failure).__name__}: {failure}"
+                self.notes.append(note.splitlines()[0][:200])
+                _log.info("pymc_arm: %s", self.notes[-1])
+            return function, sizes
+        if failure is None:
+            raise ValueError(f"backend={backend!r} can't evaluate this model: leave it out.")
+        raise failure
+
+
+def _compile_one(
+    x: TensorVariable,
+    starts: TensorVariable,
+    stops: TensorVariable,
+    output: TensorVariable,
+    backend: str,
+    batched: bool,
+) -> Callable[..., np.ndarray]:
+    rows = pt.dmatrix("X")
+    if batched:
+        graph = vectorize_graph(output, {x: rows})
+        if graph.type.ndim != 2:  # nothing depends on x
+            graph = pt.broadcast_to(graph[None], (rows.shape[0], graph.shape[0]))
+        inputs = [rows, starts, stops]
+        if backend == "numpy":
+            return compile_with_numpy(inputs, graph)
+    mode = get_mode("NUMBA" if backend == "numba" else "CVM")
+    if backend == "numba":
+        mode = Mode(linker=_FreeNumbaLinker(), optimizer=mode.provided_optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if batched:
+            return pytensor.function(
+                inputs, graph, mode=mode, on_unused_input="ignore", trust_input=True
+            )
+        single = pytensor.function(
+            [x, starts, stops], output, mode=mode, on_unused_input="ignore", trust_input=True
+        )
+
+    def loop(points: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        return np.stack([single(np.ascontiguousarray(point), first, last) for point in points])
+
+    return loop

@@ -1,0 +1,138 @@
+"""Draws from the prior, and from values back to variables, without compiling anything.
+
+Both graphs run once or twice a run, on all particles at once, so NumPy's own speed is enough:
+they are batched and interpreted, which saves the seconds that a compiler would take.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.shape_utils import change_dist_size
+from pymc.distributions.transforms import Ordered
+from pytensor.compile.mode import Mode
+from pytensor.graph.basic import Variable
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.type import RandomGeneratorType
+from pytensor.tensor.variable import TensorVariable
+
+__all__ = ["INTERPRETED", "PriorSampler", "batched_function", "interpreted"]
+
+INTERPRETED = Mode(linker="py", optimizer=None)
+
+
+def interpreted() -> AbstractContextManager[None]:
+    """Have inner graphs (of scans, say) interpreted too."""
+    return pytensor.config.change_flags(mode="FAST_COMPILE")
+
+
+class PriorSampler:
+    """Joint prior draws of the values of all free variables (transformed, unconstrained)."""
+
+    def __init__(self, model: pm.Model) -> None:
+        self.variables = list(model.free_RVs)
+        self._values = [_forward(model, rv) for rv in self.variables]
+        self._lock = threading.Lock()
+        self._size: Variable | None = pt.lscalar("size")
+        self._function: Callable[..., Sequence[np.ndarray]] | None = None
+
+    def draw(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        """Return an array (size, ...) for each free variable."""
+        if not self.variables:
+            return []
+        # Generators are set from outside and inner graphs compile at their first call.
+        with self._lock, warnings.catch_warnings(), interpreted():
+            warnings.simplefilter("ignore")
+            if self._size is not None:
+                try:
+                    return self._draw_batched(rng, size)
+                except Exception:
+                    # Some graphs cannot be batched; one draw at a time always works.
+                    self._size = self._function = None
+            return self._draw_one_by_one(rng, size)
+
+    def _draw_batched(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        if self._function is None:
+            free = set(self.variables)
+            roots = [rv for rv in self.variables if not (set(ancestors([rv])) - {rv}) & free]
+            expanded = {rv: change_dist_size(rv, (self._size,), expand=True) for rv in roots}
+            self._function = self._compile([self._size], vectorize_graph(self._values, expanded))
+        self._seed(rng)
+        arrays = [np.asarray(array) for array in self._function(size)]
+        for array, value in zip(arrays, self._values, strict=True):
+            if array.ndim != value.type.ndim + 1 or len(array) != size:
+                raise ValueError("the batch did not reach every variable")
+        return arrays
+
+    def _draw_one_by_one(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        if self._function is None:
+            self._function = self._compile([], self._values)
+        self._seed(rng)
+        rows = [self._function() for _ in range(size)]
+        return [np.stack(column) for column in zip(*rows, strict=True)]
+
+    def _seed(self, rng: np.random.Generator) -> None:
+        for variable, child in zip(self._generators, rng.spawn(len(self._generators)), strict=True):
+            variable.set_value(child, borrow=True)
+
+    def _compile(
+        self, inputs: list[Variable], outputs: list[TensorVariable]
+    ) -> Callable[..., Sequence[np.ndarray]]:
+        """Compile a random graph, and find its generators."""
+        function = pm.compile(inputs, outputs, mode=INTERPRETED, on_unused_input="ignore")
+        self._generators = [
+            variable
+            for variable in function.get_shared()
+            if isinstance(variable.type, RandomGeneratorType)
+        ]
+        return function
+
+
+def batched_function(
+    inputs: Sequence[TensorVariable], outputs: Sequence[TensorVariable]
+) -> Callable[..., list[np.ndarray]]:
+    """Return an interpreted function of inputs with one more leading axis, the particle."""
+    rows = [pt.tensor(dtype=i.type.dtype, shape=(None, *i.type.shape)) for i in inputs]
+    try:
+        batched = vectorize_graph(list(outputs), dict(zip(inputs, rows, strict=True)))
+        function = pytensor.function(rows, batched, mode=INTERPRETED, on_unused_input="ignore")
+        shapes = [output.type.ndim for output in outputs]
+
+        def evaluate(*arrays: np.ndarray) -> list[np.ndarray]:
+            count = len(arrays[0])
+            results = [np.asarray(result) for result in function(*arrays)]
+            return [
+                result if result.ndim == ndim + 1 else np.repeat(result[None], count, axis=0)
+                for result, ndim in zip(results, shapes, strict=True)
+            ]
+
+        return evaluate
+    except Exception:
+        # Not every operation has a batched form.
+        single = pytensor.function(
+            list(inputs), list(outputs), mode=INTERPRETED, on_unused_input="ignore"
+        )
+
+        def loop(*arrays: np.ndarray) -> list[np.ndarray]:
+            rows_of_results = [single(*row) for row in zip(*arrays, strict=True)]
+            return [np.stack(column) for column in zip(*rows_of_results, strict=True)]
+
+        return loop
+
+
+def _forward(model: pm.Model, rv: TensorVariable) -> TensorVariable:
+    """Return the graph of a draw, transformed as the model's value variable is."""
+    transform = model.rvs_to_transforms.get(rv)
+    if transform is None:
+        return rv
+    draw = rv
+    if isinstance(transform, Ordered):
+        # Sorting a draw of exchangeable elements is a draw from the ordered prior.
+        draw = pt.sort(rv, axis=-1)
+    return transform.forward(draw, *rv.owner.inputs)

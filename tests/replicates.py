@@ -1,0 +1,33 @@
+"""Many cheap runs of one path, against its exact Z."""
+
+from typing import Any
+
+import numpy as np
+
+from pymc_arm import run
+
+
+def log_evidences(
+    path: Any, replicates: int, particles: int, seed: int, **options: Any
+) -> np.ndarray:
+    """Return log Z-hat of independent runs."""
+    generators = np.random.default_rng(seed).spawn(replicates)
+    return np.array([run(path, rng, particles, **options).log_evidence for rng in generators])
+
+
+def evidence_ratios(
+    path: Any, replicates: int, particles: int, seed: int, **options: Any
+) -> np.ndarray:
+    """Return Z-hat / Z of independent runs; their expectation is one if Z-hat is unbiased."""
+    estimates = log_evidences(path, replicates, particles, seed, **options)
+    return np.exp(estimates - path.exact_log_evidence)
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Return the standard error of the mean."""
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def deviation(ratios: np.ndarray) -> float:
+    """Return how many standard errors the mean of the ratios is away from one."""
+    return abs(float(ratios.mean()) - 1) / standard_error(ratios)

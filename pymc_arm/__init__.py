@@ -4,7 +4,7 @@ from pymc_arm.arm import Info, Run, State, run
 from pymc_arm.errors import ArmWarning, ModelError, PathError, TrustWarning, ZeroEvidenceWarning
 from pymc_arm.families import Family, Match, families, register, unregister
 from pymc_arm.path import Moved, Path, Smoothed
-from pymc_arm.sampling import sample_path
+from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.settings import Settings
 
 __version__ = "0.1.0"
@@ -25,8 +25,10 @@ __all__ = [
     "TrustWarning",
     "ZeroEvidenceWarning",
     "families",
+    "plan",
     "register",
     "run",
+    "sample",
     "sample_path",
     "unregister",
 ]

@@ -26,10 +26,11 @@ def increment_variances(history: Sequence[Info]) -> np.ndarray:
 
 
 def predicted_variance(history: Sequence[Info]) -> float:
-    """Predict Var(log Z-hat) from a single run: sum v_n-hat / R_n.
+    """Predict Var(log Z-hat) from a single run: sum v_n-hat / R_n, for equal weights.
 
-    It holds for particles that are independent at each step; copies that have not been moved
-    apart make the true variance larger.
+    Weights rho that were carried over make the n-th term sum rho^2 (W / m_n - 1)^2. It holds for
+    particles that are independent at each step; copies that have not been moved apart make the
+    true variance larger.
 
     Examples
     --------
@@ -37,7 +38,7 @@ def predicted_variance(history: Sequence[Info]) -> float:
     >>> predicted_variance([])
     0.0
     """
-    return float(sum(info.increment_variance / info.particles for info in history))
+    return float(sum(info.predicted_variance for info in history))
 
 
 def optimal_counts(variances: ArrayLike, budget: int) -> np.ndarray:

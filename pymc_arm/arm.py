@@ -106,6 +106,7 @@ def step(
         rounds=generated.rounds,
         log_increment=log_increment,
         increment_variance=generated.increment_variance,
+        predicted_variance=generated.predicted_variance,
         log_evidence=log_evidence,
         acceptance_rate=generated.acceptance_rate if generated.rounds else acceptance,
         kernel_calls=kernel_calls + generated.kernel_calls,

@@ -68,6 +68,14 @@ class Generated:
         log_square = log_sum_exp(2 * self.log_ratio + self.log_weights)
         return max(float(np.expm1(log_square - 2 * log_mean)), 0.0)
 
+    @property
+    def predicted_variance(self) -> float:
+        """Variance of log m_n, sum rho^2 (W / m_n - 1)^2; v_n-hat / R_n if weights are equal."""
+        log_mean = log_sum_exp(self.log_ratio + self.log_weights)
+        if not np.isfinite(log_mean):
+            return np.inf
+        return float(np.sum((np.exp(self.log_weights) * np.expm1(self.log_ratio - log_mean)) ** 2))
+
 
 def generate(
     path: Path,

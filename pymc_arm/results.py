@@ -27,6 +27,7 @@ HISTORY = {
     "rounds": "rounds",
     "log_increment": "log_increment",
     "increment_variance": "increment_variance",
+    "predicted_variance": "predicted_variance",
     "cumulative_log_marginal_likelihood": "log_evidence",
     "acceptance_rate": "acceptance_rate",
     "kernel_calls": "kernel_calls",

@@ -1,17 +1,195 @@
-"""``sample_path``: chains of any path, as an InferenceData."""
+"""``sample`` and ``plan`` for PyMC models, and ``sample_path`` for any path."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
+import pymc as pm
 
-from pymc_arm._compat import InferenceTree
-from pymc_arm.chains import pilot, run_chains, spawn_generators
+from pymc_arm._compat import InferenceTree, constant_data, coords_and_dims, observed_data
+from pymc_arm.chains import Chain, pilot, run_chains, spawn_generators
+from pymc_arm.families.registry import find_family
+from pymc_arm.generic.compiled import compile_model
+from pymc_arm.generic.plan import Plan
+from pymc_arm.generic.prior import batched_function
 from pymc_arm.path import Path
-from pymc_arm.results import make_inference_tree, pool
+from pymc_arm.results import Evidence, make_inference_tree, pool
 from pymc_arm.settings import Settings
 
-__all__ = ["sample_path"]
+__all__ = ["plan", "sample", "sample_path"]
+
+_log = logging.getLogger("pymc")
+
+
+def sample(
+    model: pm.Model | None = None,
+    draws: int = 1000,
+    *,
+    chains: int = 4,
+    cores: int | None = None,
+    random_seed: int | Sequence[int] | np.random.Generator | None = None,
+    variant: Literal["arm", "rm", "anticipate", "reseed"] = "arm",
+    threshold: float = 0.7,
+    max_rounds: int = 3,
+    order: str | Sequence[Any] = "auto",
+    family: str = "auto",
+    allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
+    budget: int | None = None,
+    progressbar: bool = True,
+    return_inferencedata: bool = True,
+    idata_kwargs: Mapping[str, Any] | None = None,
+    backend: str | None = None,
+    compile_kwargs: Mapping[str, Any] | None = None,
+    family_kwargs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Any:
+    """Estimate the log marginal likelihood of a PyMC model, and sample its posterior.
+
+    Parameters
+    ----------
+    model
+        The model; optional inside of a ``with model:`` block.
+    draws
+        R, the number of particles of each chain, and of the posterior draws it returns.
+    chains
+        The number of independent runs. Their Z-hat are averaged, and their spread is the error.
+    cores
+        How many chains run at the same time; by default as many as there are processors.
+    random_seed
+        One seed for everything.
+    variant
+        ``"arm"`` (Algorithm 2 of the paper), ``"anticipate"`` or ``"reseed"`` (its variants), or
+        ``"rm"`` (Algorithm 1).
+    threshold
+        gamma_thr, the effective fraction below which particles are added, and at which data is
+        tempered in.
+    max_rounds
+        i_max, the largest number of generate rounds in a step.
+    order
+        ``"auto"``, ``"random"``, or a list of names and ``(name, index)`` pairs: the order in
+        which variables come in. :func:`plan` shows it.
+    family
+        ``"auto"`` asks the registered families first; ``"generic"`` does not; or a family's name.
+    allocation, budget
+        See :func:`sample_path`.
+    progressbar
+        Whether to show progress.
+    return_inferencedata
+        If false, return the list of :class:`pymc_arm.chains.Chain` instead.
+    idata_kwargs
+        ``{"log_likelihood": True}`` adds the pointwise log-likelihood.
+    backend
+        ``"numpy"``, ``"numba"`` or ``"c"``; by default whichever suits the model.
+    compile_kwargs
+        Options for the compilation of the model; only ``backend`` is understood.
+    family_kwargs
+        Options of the model's family.
+    **settings
+        Further fields of :class:`pymc_arm.Settings`: ``resampling``, ``move``, ...
+
+    Returns
+    -------
+    InferenceData or DataTree
+        With the groups ``posterior``, ``sample_stats``, ``arm`` and the model's data. Log Z, its
+        standard error and all settings are in ``attrs``.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_arm
+    >>> with pm.Model() as model:
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", n=10, p=p, observed=7)
+    >>> idata = pymc_arm.sample(model, draws=500, random_seed=1, progressbar=False)
+    >>> round(float(idata.attrs["log_marginal_likelihood"]), 2)  # exactly -log(11)
+    -2.4
+    """
+    model = pm.modelcontext(model)
+    options = dict(compile_kwargs or {})
+    backend = options.pop("backend", backend)
+    if options:
+        raise ValueError(f"compile_kwargs has {sorted(options)}; only 'backend' is understood.")
+    chosen, _ = find_family(model, family)
+    attributes: dict[str, Any] = {"family": "generic" if chosen is None else chosen.name}
+    path: Path
+    if chosen is None:
+        path = compile_model(model, order=order, backend=backend)
+        attributes["backend"] = path.density.backend
+        attributes["corrections"] = "; ".join(
+            f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in path.corrections
+        )
+    else:
+        path = chosen.build(model, **dict(family_kwargs or {}))
+    _log.info("Adaptive Resample-Move: %d chains of %d particles", chains, draws)
+    settings.update(variant=variant, threshold=threshold, max_rounds=max_rounds)
+    if chosen is None:
+        # Data is tempered in so that gamma equals the threshold: then it is time to resample.
+        settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
+    results, evidence, recorded = _run(
+        path, draws, chains, cores, random_seed, allocation, budget, progressbar, settings
+    )
+    if not return_inferencedata:
+        return results
+    if chosen is not None:
+        results = [_with_deterministics(model, chain) for chain in results]
+    coords, dims = coords_and_dims(model)
+    result = make_inference_tree(
+        results,
+        evidence,
+        {**recorded, **attributes},
+        coords=coords,
+        dims=dims,
+        observed=observed_data(model),
+        constants=constant_data(model),
+    )
+    if dict(idata_kwargs or {}).get("log_likelihood"):
+        with model:
+            pm.compute_log_likelihood(result, progressbar=False)
+    return result
+
+
+def plan(
+    model: pm.Model | None = None,
+    *,
+    order: str | Sequence[Any] = "auto",
+    family: str = "auto",
+    backend: str | None = None,
+) -> Plan | str:
+    """Return the steps that :func:`sample` would take, before anything runs.
+
+    Parameters
+    ----------
+    model, order, family, backend
+        As in :func:`sample`.
+
+    Returns
+    -------
+    Plan
+        It prints as a table: what each step introduces, how it integrates, which data comes in.
+        For a model of another family, a sentence about which and why.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_arm
+    >>> with pm.Model() as model:
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", n=10, p=p, observed=7)
+    >>> print(pymc_arm.plan(model))
+    step  introduces  integrates by  data that comes in  terms
+    ----  ----------  -------------  ------------------  -----
+    0     -           prior draw     -                   0
+    1     p           quadrature     y                   3
+    family: generic; evaluated with numpy
+    """
+    model = pm.modelcontext(model)
+    chosen, answers = find_family(model, family)
+    if chosen is not None:
+        return f"family: {chosen.name}, because {answers[chosen.name].reason}"
+    made = compile_model(model, order=order, backend=backend).plan
+    reasons = tuple(f"not {name}: {match.reason}" for name, match in answers.items())
+    return Plan(**{**vars(made), "notes": (*made.notes, *reasons)})
 
 
 def sample_path(
@@ -34,22 +212,14 @@ def sample_path(
     ----------
     path
         The sequence of distributions.
-    draws
-        R, the number of particles of each chain, and of the posterior draws it returns.
-    chains
-        The number of independent runs. Their Z-hat are averaged, and their spread is the error.
-    cores
-        How many chains run at the same time; by default as many as there are processors.
-    random_seed
-        One seed for everything.
+    draws, chains, cores, random_seed, progressbar
+        As in :func:`sample`.
     allocation
         ``"adaptive"``: as the algorithm decides, step by step. ``"pilot"``: as a first run decided,
         which makes Z-hat strictly unbiased. ``"optimal"``: by Theorem 1 from a first run, within
         ``budget``.
     budget
         R_tot for ``allocation="optimal"``; by default ``draws`` a step.
-    progressbar
-        Whether to show progress.
     coords, dims
         Labels for the draws, as in ArviZ.
     **settings
@@ -70,8 +240,27 @@ def sample_path(
     >>> bool(abs(error) < 0.1)
     True
     """
-    if chains < 1:
-        raise ValueError(f"chains={chains}: at least one chain is needed.")
+    results, evidence, recorded = _run(
+        path, draws, chains, cores, random_seed, allocation, budget, progressbar, settings
+    )
+    return make_inference_tree(results, evidence, recorded, coords=coords, dims=dims)
+
+
+def _run(
+    path: Path,
+    draws: int,
+    chains: int,
+    cores: int | None,
+    random_seed: int | Sequence[int] | np.random.Generator | None,
+    allocation: str,
+    budget: int | None,
+    progressbar: bool,
+    settings: dict[str, Any],
+) -> tuple[list[Chain], Evidence, dict[str, Any]]:
+    """Run the chains of a path, and pool them."""
+    for name, value in {"draws": draws, "chains": chains, "cores": cores}.items():
+        if value is not None and (value != int(value) or value < 1):
+            raise ValueError(f"{name}={value} must be a whole number, 1 or more.")
     if allocation not in ("adaptive", "pilot", "optimal"):
         raise ValueError(f"allocation={allocation!r} is not 'adaptive', 'pilot' or 'optimal'.")
     if budget is not None and allocation != "optimal":
@@ -80,8 +269,9 @@ def sample_path(
     *generators, spare = spawn_generators(random_seed, chains)
     counts = None
     if allocation != "adaptive":
-        optimal = allocation == "optimal"
-        path, counts = pilot(path, draws, spare, config, optimal=optimal, budget=budget)
+        path, counts = pilot(
+            path, draws, spare, config, optimal=allocation == "optimal", budget=budget
+        )
         config = Settings(**{**settings, "variant": "rm"})
     results = run_chains(
         path, draws, generators, config, counts=counts, cores=cores, progressbar=progressbar
@@ -90,4 +280,19 @@ def sample_path(
         [chain.log_evidence for chain in results], [chain.predicted_variance for chain in results]
     )
     recorded = {"draws": draws, "chains": chains, "allocation": allocation, **vars(config)}
-    return make_inference_tree(results, evidence, recorded, coords=coords, dims=dims)
+    return results, evidence, recorded
+
+
+def _with_deterministics(model: pm.Model, chain: Chain) -> Chain:
+    """Add a model's deterministics to draws of its free variables."""
+    if not model.deterministics or not chain.draws:
+        return chain
+    inputs = [rv.clone() for rv in model.free_RVs]
+    from pytensor.graph.replace import clone_replace
+
+    replacements = dict(zip(model.free_RVs, inputs, strict=True))
+    outputs = clone_replace(model.deterministics, replacements)
+    values = batched_function(inputs, outputs)(*(chain.draws[rv.name] for rv in model.free_RVs))
+    names = [variable.name for variable in model.deterministics]
+    draws = {**chain.draws, **dict(zip(names, values, strict=True))}
+    return Chain(chain.run, draws, chain.seconds)

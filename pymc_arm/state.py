@@ -37,6 +37,7 @@ class Info:
     rounds: int
     log_increment: float
     increment_variance: float
+    predicted_variance: float
     log_evidence: float
     acceptance_rate: float
     kernel_calls: int

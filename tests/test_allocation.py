@@ -77,6 +77,29 @@ def test_single_run_predicts_the_variance_of_many():
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("resample_threshold", [0.0, 0.5])
+def test_prediction_counts_weights_that_are_carried_over(resample_threshold):
+    """Within a factor of 1.5 over 200 runs, where sum v_n / R_n would be too small by a half.
+
+    False alarms: 3e-4 a case, as above.
+    """
+    path = TiltedNormals([0.4] * 8, correlation=0.8)
+    options = {"variant": "rm", "resample_threshold": resample_threshold}
+    results = [run(path, rng, 400, **options) for rng in np.random.default_rng(1).spawn(200)]
+    observed = np.var([result.log_evidence for result in results], ddof=1)
+    predicted = np.median([predicted_variance(result.history) for result in results])
+    assert 1 / 1.5 < predicted / observed < 1.5
+    naive = np.sum(path.exact_variances) / 400
+    assert naive < predicted
+
+
+def test_prediction_is_the_theorems_for_equal_weights():
+    history = run(TiltedNormals([0.5, 0.9]), np.random.default_rng(1), 50, **IDEAL).history
+    expected = np.sum(increment_variances(history) / 50)
+    assert predicted_variance(history) == pytest.approx(expected)
+
+
+@pytest.mark.statistical
 def test_optimal_allocation_gains_what_theorem_1_predicts():
     """Ratio of variances at most the predicted one times 1.3, at the same R_tot.
 

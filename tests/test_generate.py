@@ -142,7 +142,7 @@ def test_increment_variance_of_no_weight_at_all():
 def test_unbiased_where_the_threshold_is_far(variant):
     """The stopping rule is biased only as far as its decision is in doubt (docs/bias.md).
 
-    Here gamma tends to 0.24 at the hard step and to 0.91 or more at the others, so at 100 particles
+    Here gamma tends to 0.23 at the hard step and to 0.96 at the others, so at 100 particles
     the number of rounds is the same in nearly every run. False alarms: 6e-5 a case (4 s.e.).
     """
     path = TiltedNormals([0.2, 1.2, 0.2], correlation=0.5)

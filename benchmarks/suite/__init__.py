@@ -1,7 +1,7 @@
 """PyMC models whose log evidence is known, for judging an estimator.
 
-``PROBLEMS`` maps a name to a `Problem`. Problems that need a data file which is not distributed are registered only where the
-file is found.
+``PROBLEMS`` maps a name to a `Problem`. Problems that need a data file which is not distributed are
+registered only where the file is found.
 """
 
 from benchmarks.suite import (

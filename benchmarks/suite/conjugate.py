@@ -1,7 +1,8 @@
 """Models with a closed form: conjugate pairs and Gaussian algebra.
 
-An estimator that misses one of these has a bug, not a hard problem; the exceptions are the likelihood ten thousand times
-narrower than its prior, and the Gaussian vectors, which ask what dimension costs.
+An estimator that misses one of these has a bug, not a hard problem; the exceptions are the
+likelihood ten thousand times narrower than its prior, and the Gaussian vectors, which ask what
+dimension costs.
 """
 
 from functools import cache, partial
@@ -11,7 +12,11 @@ import pymc as pm
 from scipy import stats
 from scipy.special import gammaln
 
-from benchmarks.suite.numerics import log_beta_binomial, log_inverse_gamma_regression, log_multivariate_normal
+from benchmarks.suite.numerics import (
+    log_beta_binomial,
+    log_inverse_gamma_regression,
+    log_multivariate_normal,
+)
 from benchmarks.suite.problem import Problem
 
 __all__ = ["PROBLEMS"]
@@ -72,7 +77,9 @@ def build_normal_inverse_gamma() -> pm.Model:
 @cache
 def normal_inverse_gamma_evidence() -> float:
     design = np.ones((len(MEASUREMENTS), 1))
-    return log_inverse_gamma_regression(MEASUREMENTS, design, np.array([0.5]), np.array([[4.0]]), 3.0, 2.0)
+    return log_inverse_gamma_regression(
+        MEASUREMENTS, design, np.array([0.5]), np.array([[4.0]]), 3.0, 2.0
+    )
 
 
 def build_counts_and_waiting_times() -> pm.Model:
@@ -89,7 +96,13 @@ def build_counts_and_waiting_times() -> pm.Model:
 def counts_and_waiting_times_evidence() -> float:
     shape = 2 + COUNTS.sum() + len(WAITING_TIMES)
     rate = 0.5 + len(COUNTS) + WAITING_TIMES.sum()
-    return float(2 * np.log(0.5) - gammaln(2) + gammaln(shape) - shape * np.log(rate) - gammaln(COUNTS + 1).sum())
+    return float(
+        2 * np.log(0.5)
+        - gammaln(2)
+        + gammaln(shape)
+        - shape * np.log(rate)
+        - gammaln(COUNTS + 1).sum()
+    )
 
 
 def build_dirichlet_multinomial() -> pm.Model:
@@ -101,7 +114,11 @@ def build_dirichlet_multinomial() -> pm.Model:
 
 @cache
 def dirichlet_multinomial_evidence() -> float:
-    return float(stats.dirichlet_multinomial.logpmf(CATEGORY_COUNTS, DIRICHLET_CONCENTRATION, CATEGORY_COUNTS.sum()))
+    return float(
+        stats.dirichlet_multinomial.logpmf(
+            CATEGORY_COUNTS, DIRICHLET_CONCENTRATION, CATEGORY_COUNTS.sum()
+        )
+    )
 
 
 @cache
@@ -133,11 +150,13 @@ def multivariate_normal_prior_evidence() -> float:
 
 @cache
 def gaussian_vector(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Autoregressive noise covariance (correlation 0.6, standard deviation 0.5) and one noisy reading of the vector."""
+    """Autoregressive noise covariance (correlation 0.6) and one noisy reading of the vector."""
     lags = np.abs(np.subtract.outer(np.arange(dimension), np.arange(dimension)))
     noise_covariance = 0.25 * 0.6**lags
     rng = np.random.default_rng(dimension)
-    reading = rng.normal(size=dimension) + rng.multivariate_normal(np.zeros(dimension), noise_covariance)
+    reading = rng.normal(size=dimension) + rng.multivariate_normal(
+        np.zeros(dimension), noise_covariance
+    )
     return noise_covariance, reading
 
 
@@ -167,8 +186,16 @@ def no_free_variables_evidence() -> float:
 
 
 PROBLEMS: tuple[Problem, ...] = (
-    Problem("beta_binomial_coin", build_coin, coin_evidence, "closed form", ("continuous", "logodds transform")),
-    Problem("normal_mean", build_normal_mean, normal_mean_evidence, "Gaussian algebra", ("continuous",)),
+    Problem(
+        "beta_binomial_coin",
+        build_coin,
+        coin_evidence,
+        "closed form",
+        ("continuous", "logodds transform"),
+    ),
+    Problem(
+        "normal_mean", build_normal_mean, normal_mean_evidence, "Gaussian algebra", ("continuous",)
+    ),
     Problem(
         "narrow_likelihood",
         build_narrow_likelihood,
@@ -217,6 +244,10 @@ PROBLEMS: tuple[Problem, ...] = (
         for dimension in (20, 50, 100)
     ),
     Problem(
-        "no_free_variables", build_no_free_variables, no_free_variables_evidence, "closed form", ("no free variables",)
+        "no_free_variables",
+        build_no_free_variables,
+        no_free_variables_evidence,
+        "closed form",
+        ("no free variables",),
     ),
 )

@@ -1,6 +1,7 @@
 """Densities that the user writes: potentials and custom distributions.
 
-A potential is a factor, not a density: the evidence of a model with only potentials is the prior expectation of their product.
+A potential is a factor, not a density: the evidence of a model with only potentials is the prior
+expectation of their product.
 """
 
 from functools import cache
@@ -62,26 +63,33 @@ def potential_and_data_evidence() -> float:
         log_likelihood = stats.norm.logpdf(MEASUREMENTS, mean[..., None], scale[..., None]).sum(-1)
         return log_prior + log_likelihood - 3 * mean**2 / scale
 
-    return log_integral(log_joint, gauss_legendre(-6, 6, panels=30), gauss_legendre(-5, 2.5, panels=20))
+    return log_integral(
+        log_joint, gauss_legendre(-6, 6, panels=30), gauss_legendre(-5, 2.5, panels=20)
+    )
 
 
 def build_ising() -> pm.Model:
     with pm.Model() as model:
         up = pm.Bernoulli("up", 0.5, shape=12)
         spin = 2 * up - 1
-        pm.Potential("energy", COUPLING * pm.math.sum(spin[BONDS[:, 0]] * spin[BONDS[:, 1]]) + 0.1 * pm.math.sum(spin))
+        pm.Potential(
+            "energy",
+            COUPLING * pm.math.sum(spin[BONDS[:, 0]] * spin[BONDS[:, 1]]) + 0.1 * pm.math.sum(spin),
+        )
     return model
 
 
 @cache
 def ising_evidence() -> float:
     spin = 2 * binary_configurations(12) - 1
-    log_factor = COUPLING * (spin[:, BONDS[:, 0]] * spin[:, BONDS[:, 1]]).sum(-1) + 0.1 * spin.sum(-1)
+    log_factor = COUPLING * (spin[:, BONDS[:, 0]] * spin[:, BONDS[:, 1]]).sum(-1) + 0.1 * spin.sum(
+        -1
+    )
     return float(logsumexp(log_factor) - 12 * np.log(2))
 
 
 def lomax_log_density(value, tail):
-    return pm.math.log(tail) - (tail + 1) * pm.math.log1p(value)
+    return pm.math.log(tail) - (tail + 1) * pm.math.log(1 + value)
 
 
 def lomax_draw(tail, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None):
@@ -105,7 +113,9 @@ def secant_log_density(value, center):
     return -pm.math.log(np.pi * pm.math.cosh(value - center))
 
 
-def secant_draw(center, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None):
+def secant_draw(
+    center, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None
+):
     return center + np.log(np.tan(0.5 * np.pi * rng.uniform(size=size)))
 
 
@@ -119,7 +129,9 @@ def build_custom_prior() -> pm.Model:
 @cache
 def custom_prior_evidence() -> float:
     def log_joint(mean: np.ndarray) -> np.ndarray:
-        return stats.hypsecant.logpdf(mean, 0.5) + stats.norm.logpdf(MEASUREMENTS, mean[:, None], 0.8).sum(-1)
+        return stats.hypsecant.logpdf(mean, 0.5) + stats.norm.logpdf(
+            MEASUREMENTS, mean[:, None], 0.8
+        ).sum(-1)
 
     return log_integral(log_joint, gauss_legendre(-10, 10, panels=40))
 
@@ -127,19 +139,28 @@ def custom_prior_evidence() -> float:
 def loaded_die_log_probability(value, faces):
     possible = pm.math.and_(pm.math.ge(value, 1), pm.math.le(value, faces))
     weight = pm.math.switch(possible, value, 1)
-    return pm.math.switch(possible, pm.math.log(weight) - pm.math.log(faces * (faces + 1) / 2), -np.inf)
+    return pm.math.switch(
+        possible, pm.math.log(weight) - pm.math.log(faces * (faces + 1) / 2), -np.inf
+    )
 
 
-def loaded_die_draw(faces, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None):
+def loaded_die_draw(
+    faces, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None
+):
     sides = np.arange(1, int(np.max(faces)) + 1)
     return rng.choice(sides, size=size, p=sides / sides.sum())
 
 
 def build_custom_discrete() -> pm.Model:
-    """A die whose face f has probability proportional to f; its support is known only to its log probability."""
+    """Build a die with P(f) proportional to f, whose support only its log probability knows."""
     with pm.Model() as model:
         face = pm.CustomDist(
-            "face", 6, logp=loaded_die_log_probability, random=loaded_die_draw, dtype="int64", initval=1
+            "face",
+            6,
+            logp=loaded_die_log_probability,
+            random=loaded_die_draw,
+            dtype="int64",
+            initval=1,
         )
         pm.Normal("reading", face, 1, observed=DIE_READINGS)
     return model
@@ -148,7 +169,9 @@ def build_custom_discrete() -> pm.Model:
 @cache
 def custom_discrete_evidence() -> float:
     face = np.arange(1, 7)
-    return float(logsumexp(np.log(face / 21) + stats.norm.logpdf(DIE_READINGS[:, None], face).sum(0)))
+    return float(
+        logsumexp(np.log(face / 21) + stats.norm.logpdf(DIE_READINGS[:, None], face).sum(0))
+    )
 
 
 PROBLEMS: tuple[Problem, ...] = (

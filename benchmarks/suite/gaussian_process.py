@@ -1,7 +1,8 @@
 """Gaussian processes with Gaussian noise, through every PyMC front end.
 
-With known hyperparameters the observations are jointly Gaussian. The covariance functions are written out again here, with the
-diagonal jitter that PyMC adds, so that truth and model share no code.
+With known hyperparameters the observations are jointly Gaussian. The covariance functions are
+written out again here, with the diagonal jitter that PyMC adds, so that truth and model share no
+code.
 """
 
 from functools import cache, partial
@@ -40,7 +41,9 @@ def build_latent(reparameterize: bool) -> pm.Model:
     with pm.Model() as model:
         covariance = AMPLITUDE**2 * pm.gp.cov.Matern52(1, ls=LENGTHSCALE)
         process = pm.gp.Latent(cov_func=covariance)
-        curve = process.prior("curve", X=INPUTS[:, None], reparameterize=reparameterize, jitter=JITTER)
+        curve = process.prior(
+            "curve", X=INPUTS[:, None], reparameterize=reparameterize, jitter=JITTER
+        )
         pm.Normal("reading", curve, NOISE, observed=curve_readings())
     return model
 
@@ -66,7 +69,9 @@ def build_marginal_unknown_lengthscale() -> pm.Model:
         lengthscale = pm.InverseGamma("lengthscale", alpha=4, beta=4)
         covariance = AMPLITUDE**2 * pm.gp.cov.Matern52(1, ls=lengthscale)
         process = pm.gp.Marginal(cov_func=covariance)
-        process.marginal_likelihood("reading", X=INPUTS[:, None], y=curve_readings(), sigma=NOISE, jitter=JITTER)
+        process.marginal_likelihood(
+            "reading", X=INPUTS[:, None], y=curve_readings(), sigma=NOISE, jitter=JITTER
+        )
     return model
 
 
@@ -77,9 +82,14 @@ def unknown_lengthscale_evidence() -> float:
     def log_joint(log_lengthscale: np.ndarray) -> np.ndarray:
         lengthscale = np.exp(log_lengthscale)
         log_likelihood = [
-            log_multivariate_normal(curve_readings(), 0.0, matern_covariance(value) + noise) for value in lengthscale
+            log_multivariate_normal(curve_readings(), 0.0, matern_covariance(value) + noise)
+            for value in lengthscale
         ]
-        return stats.invgamma.logpdf(lengthscale, 4, scale=4) + log_lengthscale + np.array(log_likelihood)
+        return (
+            stats.invgamma.logpdf(lengthscale, 4, scale=4)
+            + log_lengthscale
+            + np.array(log_likelihood)
+        )
 
     return log_integral(log_joint, gauss_legendre(-4, 6, panels=20))
 
@@ -98,7 +108,10 @@ def hilbert_space_evidence() -> float:
     frequencies = np.pi * np.arange(1, BASIS_SIZE + 1) / (2 * BOUNDARY)
     basis = np.sin(frequencies * (INPUTS[:, None] + BOUNDARY)) / np.sqrt(BOUNDARY)
     spectral_density = (
-        AMPLITUDE**2 * np.sqrt(2 * np.pi) * LENGTHSCALE * np.exp(-0.5 * (LENGTHSCALE * frequencies) ** 2)
+        AMPLITUDE**2
+        * np.sqrt(2 * np.pi)
+        * LENGTHSCALE
+        * np.exp(-0.5 * (LENGTHSCALE * frequencies) ** 2)
     )
     covariance = (basis * spectral_density) @ basis.T + NOISE**2 * np.eye(len(INPUTS))
     return log_multivariate_normal(curve_readings(), 0.0, covariance)

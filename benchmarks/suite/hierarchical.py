@@ -1,8 +1,8 @@
 """Hierarchical models: group effects under unknown scales.
 
-Given the scales the group effects integrate out in closed form (or, for the Poisson model, one at a time), so the truth is a
-quadrature over one or two hyperparameters. The funnel shape in the joint posterior of effects and scale is what makes the
-centred versions hard for samplers.
+Given the scales the group effects integrate out in closed form (or, for the Poisson model, one at a
+time), so the truth is a quadrature over one or two hyperparameters. The funnel shape in the joint
+posterior of effects and scale is what makes the centred versions hard for samplers.
 """
 
 from functools import cache
@@ -26,7 +26,9 @@ FUNNEL_READINGS = np.array([0.41, -0.86, 0.12, 1.37, -0.25, -0.63, 0.94, 0.08, -
 
 
 def log_normal_means(means: np.ndarray, variances: np.ndarray, prior_variance: float) -> np.ndarray:
-    r"""Log density of independent normal values with a common mean :math:`\mu \sim N(0, v)` integrated out.
+    r"""Log density of independent normal values, their common mean integrated out.
+
+    The mean has prior :math:`\mu \sim N(0, v)`.
 
     Parameters
     ----------
@@ -129,7 +131,9 @@ def growth_curves() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def build_random_slope() -> pm.Model:
     subject, time, height = growth_curves()
-    with pm.Model(coords={"subject": np.arange(12), "coefficient": ["intercept", "slope"]}) as model:
+    with pm.Model(
+        coords={"subject": np.arange(12), "coefficient": ["intercept", "slope"]}
+    ) as model:
         mean = pm.Normal("mean", 0, 2, dims="coefficient")
         scale = pm.HalfNormal("scale", 1, dims="coefficient")
         coefficient = pm.Normal("coefficients", mean, scale, dims=("subject", "coefficient"))
@@ -140,30 +144,41 @@ def build_random_slope() -> pm.Model:
 
 @cache
 def random_slope_evidence() -> float:
-    subject, time, height = growth_curves()
+    _, time, height = growth_curves()
     design = np.stack([np.ones(5), time[:5]], axis=1)
     curves = height.reshape(12, 5)
-    # The balanced design reduces each curve to its least-squares coefficients, whose covariance is 0.25 (X'X)^-1.
+    # The balanced design reduces each curve to its least-squares coefficients, whose covariance is
+    # 0.25 (X'X)^-1.
     coefficients = np.linalg.lstsq(design, curves.T, rcond=None)[0]
     residual_squares = ((curves.T - design @ coefficients) ** 2).sum()
     gram = np.diag(design.T @ design)
-    log_residual = -0.5 * 36 * np.log(2 * np.pi * 0.25) - 0.5 * residual_squares / 0.25 - 6 * np.log(gram).sum()
+    log_residual = (
+        -0.5 * 36 * np.log(2 * np.pi * 0.25)
+        - 0.5 * residual_squares / 0.25
+        - 6 * np.log(gram).sum()
+    )
 
     def log_joint(intercept_scale: np.ndarray, slope_scale: np.ndarray) -> np.ndarray:
         total = log_residual
         for index, scale in enumerate((intercept_scale, slope_scale)):
             variances = np.repeat(scale[..., None] ** 2 + 0.25 / gram[index], 12, axis=-1)
-            total = total + stats.halfnorm.logpdf(scale) + log_normal_means(coefficients[index], variances, 4.0)
+            total = (
+                total
+                + stats.halfnorm.logpdf(scale)
+                + log_normal_means(coefficients[index], variances, 4.0)
+            )
         return total
 
-    return log_integral(log_joint, gauss_legendre(0, 8), gauss_legendre(0, 8))
+    return log_integral(log_joint, gauss_legendre(0, 8, panels=16), gauss_legendre(0, 8, panels=16))
 
 
 def build_rat_tumors() -> pm.Model:
     with pm.Model() as model:
         center = pm.Uniform("center", 0, 1)
         concentration = pm.Gamma("concentration", alpha=2, beta=0.1)
-        probability = pm.Beta("probability", center * concentration, (1 - center) * concentration, shape=len(RATS))
+        probability = pm.Beta(
+            "probability", center * concentration, (1 - center) * concentration, shape=len(RATS)
+        )
         pm.Binomial("tumors", n=RATS, p=probability, observed=TUMORS)
     return model
 
@@ -189,7 +204,7 @@ def build_poisson_random_effects() -> pm.Model:
 
 @cache
 def poisson_random_effects_evidence() -> float:
-    standard_nodes, standard_log_weights = gauss_legendre(-9, 9, panels=8)
+    standard_nodes, standard_log_weights = gauss_legendre(-9, 9, panels=10)
     log_standard = standard_log_weights + stats.norm.logpdf(standard_nodes)
 
     def log_joint(mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -197,11 +212,13 @@ def poisson_random_effects_evidence() -> float:
         log_rate = mean[..., None] + scale[..., None] * standard_nodes
         total = stats.norm.logpdf(mean, 1, 1) + stats.halfnorm.logpdf(scale)
         for count in ACCIDENTS:
-            log_terms = stats.poisson.logpmf(count, np.exp(np.minimum(log_rate, 30.0))) + log_standard
+            log_terms = (
+                stats.poisson.logpmf(count, np.exp(np.minimum(log_rate, 30.0))) + log_standard
+            )
             total = total + np.logaddexp.reduce(log_terms, axis=-1)
         return total
 
-    return log_integral(log_joint, gauss_legendre(-4, 6, panels=3), gauss_legendre(0, 6, panels=3))
+    return log_integral(log_joint, gauss_legendre(-4, 6, panels=4), gauss_legendre(0, 6, panels=5))
 
 
 def build_funnel() -> pm.Model:
@@ -216,7 +233,9 @@ def build_funnel() -> pm.Model:
 def funnel_evidence() -> float:
     def log_joint(log_variance: np.ndarray) -> np.ndarray:
         scale = np.sqrt(1 + np.exp(log_variance))[:, None]
-        return stats.norm.logpdf(log_variance, 0, 3) + stats.norm.logpdf(FUNNEL_READINGS, 0, scale).sum(-1)
+        return stats.norm.logpdf(log_variance, 0, 3) + stats.norm.logpdf(
+            FUNNEL_READINGS, 0, scale
+        ).sum(-1)
 
     return log_integral(log_joint, gauss_legendre(-40, 40, panels=40))
 

@@ -2,11 +2,14 @@
 
 The coordinates of a model are split into five sets by a `Plan`:
 
-* *gaussian*: given all others the log-density is quadratic in them; its curvature comes from gradients, the integral is exact;
+* *gaussian*: given all others the log-density is quadratic in them; its curvature comes from
+  gradients, the integral is exact;
 * *enumerated*: discrete and dependent, summed jointly over all configurations;
 * *grid*: a product rule over a few continuous coordinates;
-* *independent*: given the others they are independent of each other, so each is summed (or integrated on nodes) by itself;
-* the rest, a few continuous coordinates, by adaptive importance sampling: the only source of Monte Carlo error.
+* *independent*: given the others they are independent of each other, so each is summed (or
+  integrated on nodes) by itself;
+* the rest, a few continuous coordinates, by adaptive importance sampling: the only source of Monte
+  Carlo error.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,11 +39,13 @@ class Plan:
     enumerated
         Name of a discrete variable to the values that each of its elements can take.
     grid
-        Name of a variable to a rule, nodes and log weights, for each of its value coordinates; jointly with the enumerated.
+        Name of a variable to a rule, nodes and log weights, for each of its value coordinates;
+        jointly with the enumerated.
     independent
         The same, for coordinates that are independent of each other given the rest.
     start
-        Values of independent coordinates at which the density is positive, where the initial point is not such a point.
+        Values of independent coordinates at which the density is positive, where the initial point
+        is not such a point.
     offset
         Log of the properly normalised density minus PyMC's.
     draws
@@ -59,7 +64,9 @@ class Plan:
     compiled: bool = False
 
 
-def _log_gaussian_integral(density: BatchedDensity, points: np.ndarray, inner: np.ndarray) -> np.ndarray:
+def _log_gaussian_integral(
+    density: BatchedDensity, points: np.ndarray, inner: np.ndarray
+) -> np.ndarray:
     """Integrate the quadratic coordinates out, one integral for each row."""
     rows, size = len(points), len(inner)
     shifted = np.repeat(points[:, None, :], size + 1, axis=1)
@@ -67,7 +74,8 @@ def _log_gaussian_integral(density: BatchedDensity, points: np.ndarray, inner: n
     gradients = density.gradient(shifted.reshape(-1, density.size)).reshape(rows, size + 1, size)
     precision = gradients[:, -1:, :] - gradients[:, :-1, :]
     precision = (precision + precision.transpose(0, 2, 1)) / 2
-    # Far out in the tails of a scale the curvature is singular in floating point; the mass there is nil.
+    # Far out in the tails of a scale the curvature is singular in floating point; the mass there is
+    # nil.
     usable = np.isfinite(precision).all((1, 2))
     eigenvalues = np.linalg.eigvalsh(np.where(usable[:, None, None], precision, np.eye(size)))
     usable &= eigenvalues[:, 0] > 1e-14 * eigenvalues[:, -1]
@@ -78,26 +86,35 @@ def _log_gaussian_integral(density: BatchedDensity, points: np.ndarray, inner: n
     residual = density.gradient(mode)
     mode[:, inner] += np.linalg.solve(precision, residual[..., None])[..., 0]
     log_determinant = np.linalg.slogdet(precision)[1]
-    log_integral = density.log_density(mode) + 0.5 * size * np.log(2 * np.pi) - 0.5 * log_determinant
+    log_integral = (
+        density.log_density(mode) + 0.5 * size * np.log(2 * np.pi) - 0.5 * log_determinant
+    )
     return np.where(usable, log_integral, -np.inf)
 
 
-def _log_independent_sum(density: BatchedDensity, points: np.ndarray, coordinates: list[tuple[int, Rule]]) -> np.ndarray:
+def _log_independent_sum(
+    density: BatchedDensity, points: np.ndarray, coordinates: list[tuple[int, Rule]]
+) -> np.ndarray:
     """Sum or integrate each of the independent coordinates with the others held at a base point."""
     base = density.log_density(points)
     total = base.copy()
     for coordinate, (nodes, log_weights) in coordinates:
         varied = np.repeat(points[:, None, :], len(nodes), axis=1)
         varied[:, :, coordinate] = nodes
-        log_values = density.log_density(varied.reshape(-1, density.size)).reshape(len(points), len(nodes))
+        log_values = density.log_density(varied.reshape(-1, density.size)).reshape(
+            len(points), len(nodes)
+        )
         total += logsumexp(log_values + log_weights, axis=1) - base
     return total
 
 
 def _adaptive_importance_sampling(
-    log_function: Callable[[np.ndarray], np.ndarray], start: np.ndarray, draws: int, rng: np.random.Generator
+    log_function: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    draws: int,
+    rng: np.random.Generator,
 ) -> tuple[float, float]:
-    """Population Monte Carlo with a Student-t kernel mixture, after Cappe et al. (2004).
+    """Integrate by population Monte Carlo, after Cappe et al. (2004), with Student-t kernels.
 
     Returns
     -------
@@ -121,7 +138,9 @@ def _adaptive_importance_sampling(
         noise = rng.standard_t(DEGREES_OF_FREEDOM, size=(count, size))
         chosen = centers[rng.integers(len(centers), size=count)] + noise @ root.T
         points = np.where(wide[:, None], wide_center + noise @ wide_root.T, chosen)
-        log_narrow = logsumexp([log_kernel(points, center, root) for center in centers], axis=0) - np.log(len(centers))
+        log_narrow = logsumexp(
+            [log_kernel(points, center, root) for center in centers], axis=0
+        ) - np.log(len(centers))
         log_proposal = np.logaddexp(
             np.log(0.9) + log_narrow, np.log(0.1) + log_kernel(points, wide_center, wide_root)
         )
@@ -162,21 +181,27 @@ def integrate(density: BatchedDensity, plan: Plan, rng: np.random.Generator) -> 
     log_integral, standard_error
     """
     inner = density.coordinates(plan.gaussian)
-    discrete_rules = {name: (levels, np.zeros(len(levels))) for name, levels in plan.enumerated.items()}
+    discrete_rules = {
+        name: (levels, np.zeros(len(levels))) for name, levels in plan.enumerated.items()
+    }
     joint = [
         (position, rule)
         for name, rule in {**discrete_rules, **plan.grid}.items()
         for position in density.coordinates([name])
     ]
     independent = [
-        (position, rule) for name, rule in plan.independent.items() for position in density.coordinates([name])
+        (position, rule)
+        for name, rule in plan.independent.items()
+        for position in density.coordinates([name])
     ]
     if len(inner) and independent:
         raise ValueError("a plan may have gaussian or independent coordinates, not both")
     positions = [position for position, _ in joint]
-    table = np.array(list(product(*(rule[0] for _, rule in joint))), dtype=float).reshape(-1, len(joint))
+    table = np.array(list(product(*(rule[0] for _, rule in joint))), dtype=float)
     table_log_weights = np.array([sum(row) for row in product(*(rule[1] for _, rule in joint))])
-    summed = np.concatenate([inner, positions, [position for position, _ in independent]]).astype(int)
+    summed = np.concatenate([inner, positions, [position for position, _ in independent]]).astype(
+        int
+    )
     outer = np.setdiff1d(np.arange(density.size), summed)
     base = density.start.copy()
     for name, value in plan.start.items():
@@ -195,5 +220,7 @@ def integrate(density: BatchedDensity, plan: Plan, rng: np.random.Generator) -> 
 
     if not len(outer):
         return float(log_function(np.empty((1, 0)))[0]) + plan.offset, 0.0
-    estimate, standard_error = _adaptive_importance_sampling(log_function, density.start[outer], plan.draws, rng)
+    estimate, standard_error = _adaptive_importance_sampling(
+        log_function, density.start[outer], plan.draws, rng
+    )
     return estimate + plan.offset, standard_error

@@ -1,7 +1,8 @@
 """Observations that are not numbers: missing, censored, truncated.
 
-PyMC turns each missing value into a free variable, discrete if the likelihood is. Where the missing value predicts nothing else it
-integrates to one and leaves the evidence alone; the covariates below do predict something.
+PyMC turns each missing value into a free variable, discrete if the likelihood is. Where the missing
+value predicts nothing else it integrates to one and leaves the evidence alone; the covariates below
+do predict something.
 """
 
 import warnings
@@ -15,7 +16,12 @@ from scipy import stats
 from scipy.special import betaln, logsumexp
 
 from benchmarks.suite.discrete import DISASTERS, change_point_evidence
-from benchmarks.suite.numerics import binary_configurations, gauss_legendre, log_integral, log_multivariate_normal
+from benchmarks.suite.numerics import (
+    binary_configurations,
+    gauss_legendre,
+    log_integral,
+    log_multivariate_normal,
+)
 from benchmarks.suite.problem import Problem
 
 __all__ = ["PROBLEMS"]
@@ -54,7 +60,9 @@ def missing_normal_evidence() -> float:
         log_prior = stats.norm.logpdf(mean, 0, 2) + stats.halfnorm.logpdf(scale)
         return log_prior + stats.norm.logpdf(seen, mean[..., None], scale[..., None]).sum(-1)
 
-    return log_integral(log_joint, gauss_legendre(-8, 10, panels=20), gauss_legendre(0.01, 8, panels=20))
+    return log_integral(
+        log_joint, gauss_legendre(-8, 10, panels=20), gauss_legendre(0.01, 8, panels=20)
+    )
 
 
 def build_missing_bernoulli() -> pm.Model:
@@ -97,17 +105,21 @@ def missing_covariate_evidence() -> float:
     def log_given_slope(slope: float) -> float:
         loading = np.vstack([np.eye(count)[seen], slope * np.eye(count)])
         noise = np.diag(np.r_[np.zeros(seen.sum()), np.full(count, 0.25)])
-        return log_multivariate_normal(values, 0.0, loading @ covariate_covariance @ loading.T + noise)
+        return log_multivariate_normal(
+            values, 0.0, loading @ covariate_covariance @ loading.T + noise
+        )
 
     def log_joint(slope: np.ndarray) -> np.ndarray:
-        return stats.norm.logpdf(slope, 0, 2) + np.array([log_given_slope(value) for value in slope])
+        return stats.norm.logpdf(slope, 0, 2) + np.array(
+            [log_given_slope(value) for value in slope]
+        )
 
     return log_integral(log_joint, gauss_legendre(-8, 10, panels=40))
 
 
 @cache
 def disasters_seen() -> np.ndarray:
-    """The two years that PyMC's own example leaves out."""
+    """Mask the two years that PyMC's own example leaves out."""
     seen = np.ones(len(DISASTERS), dtype=bool)
     seen[[39, 83]] = False
     return seen
@@ -148,7 +160,9 @@ def censored_normal_evidence() -> float:
         log_seen = stats.norm.logpdf(seen, mean[..., None], scale[..., None]).sum(-1)
         return log_prior + log_seen + censored * stats.norm.logsf(CENSORING_LIMIT, mean, scale)
 
-    return log_integral(log_joint, gauss_legendre(-12, 16, panels=20), gauss_legendre(0.02, 16, panels=20))
+    return log_integral(
+        log_joint, gauss_legendre(-12, 16, panels=20), gauss_legendre(0.02, 16, panels=20)
+    )
 
 
 def build_truncated_normal() -> pm.Model:
@@ -166,7 +180,9 @@ def truncated_normal_evidence() -> float:
         log_likelihood = stats.norm.logpdf(POSITIVE, mean[..., None], scale[..., None]).sum(-1)
         return log_prior + log_likelihood - len(POSITIVE) * stats.norm.logsf(0, mean, scale)
 
-    return log_integral(log_joint, gauss_legendre(-8, 6, panels=20), gauss_legendre(0.02, 8, panels=20))
+    return log_integral(
+        log_joint, gauss_legendre(-8, 6, panels=20), gauss_legendre(0.02, 8, panels=20)
+    )
 
 
 PROBLEMS: tuple[Problem, ...] = (

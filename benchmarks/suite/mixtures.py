@@ -1,8 +1,8 @@
 """Mixtures and hidden Markov models, with the labels as variables and with the labels summed out.
 
-The same mixture appears three times, with explicit labels, with the labels marginalised by PyMC, and with unknown weights.
-Label switching makes their posteriors multimodal. The banana and the square root of noise are multimodal or curved without
-labels.
+The same mixture appears three times, with explicit labels, with the labels marginalised by PyMC,
+and with unknown weights. Label switching makes their posteriors multimodal. The banana and the
+square root of noise are multimodal or curved without labels.
 """
 
 from functools import cache
@@ -12,7 +12,12 @@ import pymc as pm
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from benchmarks.suite.numerics import configurations, gauss_legendre, log_integral, log_multivariate_normal
+from benchmarks.suite.numerics import (
+    configurations,
+    gauss_legendre,
+    log_integral,
+    log_multivariate_normal,
+)
 from benchmarks.suite.problem import Problem
 
 __all__ = ["PROBLEMS"]
@@ -44,7 +49,8 @@ def mixture_labels_evidence() -> float:
         same = np.equal.outer(label, label)
         covariance = np.eye(len(label)) + 9.0 * same
         log_terms.append(
-            np.log(MIXTURE_WEIGHTS)[label].sum() + log_multivariate_normal(MIXTURE_VALUES, 0.0, covariance)
+            np.log(MIXTURE_WEIGHTS)[label].sum()
+            + log_multivariate_normal(MIXTURE_VALUES, 0.0, covariance)
         )
     return float(logsumexp(log_terms))
 
@@ -86,11 +92,17 @@ def mixture_unknown_weights_evidence() -> float:
     counts = (labels[:, :, None] == np.arange(3)).sum(1)
     total = COLOUR_CONCENTRATION.sum()
     log_prior = gammaln(total) - gammaln(total + len(COLOUR_VALUES))
-    log_prior = log_prior + (gammaln(COLOUR_CONCENTRATION + counts) - gammaln(COLOUR_CONCENTRATION)).sum(-1)
-    return float(logsumexp(log_prior + stats.norm.logpdf(COLOUR_VALUES, COMPONENT_MEANS[labels], 1).sum(-1)))
+    log_prior = log_prior + (
+        gammaln(COLOUR_CONCENTRATION + counts) - gammaln(COLOUR_CONCENTRATION)
+    ).sum(-1)
+    return float(
+        logsumexp(log_prior + stats.norm.logpdf(COLOUR_VALUES, COMPONENT_MEANS[labels], 1).sum(-1))
+    )
 
 
-def log_forward(log_start: np.ndarray, transitions: np.ndarray, log_emissions: np.ndarray) -> np.ndarray:
+def log_forward(
+    log_start: np.ndarray, transitions: np.ndarray, log_emissions: np.ndarray
+) -> np.ndarray:
     """Log evidence of a hidden Markov model by the forward recursion.
 
     Parameters
@@ -163,7 +175,10 @@ def bimodal_evidence() -> float:
         return stats.norm.logpdf(root, 0.5, 3) + stats.norm.logpdf(square, root**2, 0.5)
 
     rule = gauss_legendre(-6, 6, panels=60)
-    return sum(log_integral(lambda root, square=square: log_joint(root, square), rule) for square in (4.0, 2.0))
+    return sum(
+        log_integral(lambda root, square=square: log_joint(root, square), rule)
+        for square in (4.0, 2.0)
+    )
 
 
 def build_banana() -> pm.Model:
@@ -177,7 +192,9 @@ def build_banana() -> pm.Model:
 @cache
 def banana_evidence() -> float:
     def log_joint(across: np.ndarray) -> np.ndarray:
-        return stats.norm.logpdf(across, 0, 2) + stats.norm.logpdf(1.0, -(across**2), np.hypot(5, 0.02))
+        return stats.norm.logpdf(across, 0, 2) + stats.norm.logpdf(
+            1.0, -(across**2), np.hypot(5, 0.02)
+        )
 
     return log_integral(log_joint, gauss_legendre(-20, 20, panels=40))
 
@@ -207,7 +224,11 @@ PROBLEMS: tuple[Problem, ...] = (
         ("discrete", "continuous", "mixture", "simplex"),
     ),
     Problem(
-        "hidden_markov", build_hidden_markov, hidden_markov_evidence, "forward algorithm", ("discrete", "hidden Markov")
+        "hidden_markov",
+        build_hidden_markov,
+        hidden_markov_evidence,
+        "forward algorithm",
+        ("discrete", "hidden Markov"),
     ),
     Problem(
         "hidden_markov_unknown_means",

@@ -1,8 +1,8 @@
 """The exact arithmetic that the truths share: quadrature in logs and Gaussian algebra.
 
-Every truth of the suite is one of four things: a closed form, a finite sum, a Gaussian integral, or a low-dimensional
-integral of one of these. The integrals are composite Gauss-Legendre rules over a box that holds all of the mass; the rule is
-plain on purpose, since it can be judged by refining it.
+Every truth of the suite is one of four things: a closed form, a finite sum, a Gaussian integral, or
+a low-dimensional integral of one of these. The integrals are composite Gauss-Legendre rules over a
+box that holds all of the mass; the rule is plain on purpose, since it can be judged by refining it.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ __all__ = [
     "configurations",
     "gauss_legendre",
     "log_beta_binomial",
-    "log_inverse_gamma_regression",
     "log_integral",
+    "log_inverse_gamma_regression",
     "log_multivariate_normal",
 ]
 
@@ -68,12 +68,16 @@ def log_integral(log_integrand: Callable[..., np.ndarray], *rules: Rule) -> floa
     return float(logsumexp(log_integrand(*nodes) + sum(log_weights)))
 
 
-def log_multivariate_normal(values: np.ndarray, mean: np.ndarray | float, covariance: np.ndarray) -> float:
+def log_multivariate_normal(
+    values: np.ndarray, mean: np.ndarray | float, covariance: np.ndarray
+) -> float:
     """Log density of one Gaussian vector, by Cholesky."""
     factor = linalg.cholesky(covariance, lower=True)
     standardized = linalg.solve_triangular(factor, values - mean, lower=True)
     return float(
-        -0.5 * standardized @ standardized - np.log(np.diag(factor)).sum() - 0.5 * len(values) * np.log(2 * np.pi)
+        -0.5 * standardized @ standardized
+        - np.log(np.diag(factor)).sum()
+        - 0.5 * len(values) * np.log(2 * np.pi)
     )
 
 
@@ -87,9 +91,9 @@ def log_inverse_gamma_regression(
 ) -> float:
     r"""Evidence of the conjugate linear regression.
 
-    :math:`\sigma^2 \sim \mathrm{InverseGamma}(a, b)`, :math:`\beta \mid \sigma^2 \sim N(m, \sigma^2 V)`,
-    :math:`y \mid \beta, \sigma^2 \sim N(X\beta, \sigma^2 I)`; marginally y is multivariate Student-t with 2a degrees of freedom,
-    location Xm and scale (b/a)(I + X V X').
+    :math:`\sigma^2 \sim \mathrm{InverseGamma}(a, b)`, :math:`\beta \mid \sigma^2 \sim N(m, \sigma^2
+    V)`, :math:`y \mid \beta, \sigma^2 \sim N(X\beta, \sigma^2 I)`; marginally y is multivariate
+    Student-t with 2a degrees of freedom, location Xm and scale (b/a)(I + X V X').
 
     Parameters
     ----------

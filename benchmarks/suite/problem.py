@@ -19,14 +19,15 @@ class Problem:
     build
         Returns a fresh model; two calls share nothing but the data.
     log_evidence
-        The log marginal likelihood with properly normalised priors, computed from the data with NumPy and SciPy only.
-        The first call may take a second; later calls are cached.
+        The log marginal likelihood with properly normalised priors, computed from the data with
+        NumPy and SciPy only. The first call may take a second; later calls are cached.
     method
         How the truth is obtained, e.g. ``"Kalman filter"``.
     kinds
         The features of PyMC or of the posterior that the problem exercises.
     standard_error
-        Standard error of the truth; zero where it is exact to the precision of a quadrature (better than 1e-6).
+        Standard error of the truth; zero where it is exact to the precision of a quadrature (better
+        than 1e-5).
     hard
         Why an estimator may fail here, or None.
     """

@@ -17,7 +17,16 @@ from benchmarks.suite.problem import Problem
 
 __all__ = ["PROBLEMS"]
 
-PREDICTORS = ("age", "income", "height", "weight", "distance", "noise_one", "noise_two", "noise_three")
+PREDICTORS = (
+    "age",
+    "income",
+    "height",
+    "weight",
+    "distance",
+    "noise_one",
+    "noise_two",
+    "noise_three",
+)
 POISSON_COUNTS = np.array([2, 0, 3, 4, 4, 9, 7, 16, 12, 20])
 POISSON_EXPOSURE = np.array([2.0, 1.0, 2.0, 3.0, 2.0, 4.0, 2.0, 4.0, 3.0, 4.0])
 
@@ -131,7 +140,9 @@ def student_regression_evidence() -> float:
 
     def log_joint(intercept: np.ndarray, slope: np.ndarray, scale: np.ndarray) -> np.ndarray:
         total = (
-            stats.norm.logpdf(intercept, 0, 5) + stats.norm.logpdf(slope, 0, 5) + stats.halfnorm.logpdf(scale, 0, 2)
+            stats.norm.logpdf(intercept, 0, 5)
+            + stats.norm.logpdf(slope, 0, 5)
+            + stats.halfnorm.logpdf(scale, 0, 2)
         )
         for place, value in zip(position, height, strict=True):
             standardized = (value - intercept - slope * place) / scale
@@ -139,16 +150,16 @@ def student_regression_evidence() -> float:
         return total + len(height) * stats.t.logpdf(0, 4)
 
     rules = (
-        gauss_legendre(-2.5, 3.5, panels=5),
-        gauss_legendre(-2, 4, panels=5),
-        gauss_legendre(0.05, 5, panels=5),
+        gauss_legendre(-1.2, 2.0, panels=5),
+        gauss_legendre(-0.4, 2.2, panels=5),
+        gauss_legendre(0.1, 2.6, panels=5),
     )
     return log_integral(log_joint, *rules)
 
 
 @cache
 def data_tables() -> dict[str, np.ndarray] | None:
-    """The tables of real data, or None where the file is not installed."""
+    """Read the tables of real data, or return None where the file is not installed."""
     default = Path(__file__).resolve().parents[3] / "shared" / "data"
     location = Path(os.environ.get("PYMC_ARM_DATA", default))
     path = location / "tables.npz" if location.is_dir() else location
@@ -163,12 +174,15 @@ def pine(predictor: int) -> tuple[np.ndarray, np.ndarray]:
     """Centred design and strength of 42 specimens of radiata pine (Williams 1959)."""
     tables = data_tables()
     if tables is None:
-        raise FileNotFoundError("the pine data were not found; set PYMC_ARM_DATA to the folder that holds tables.npz")
+        raise FileNotFoundError(
+            "the pine data were not found; set PYMC_ARM_DATA to the folder that holds tables.npz"
+        )
     density = tables["pine"][:, predictor]
     return np.column_stack([np.ones(len(density)), density - density.mean()]), tables["pine"][:, 0]
 
 
-# Friel and Pettitt (2008): coefficients N((3000, 185), (precision * diag(0.06, 6))^-1), precision Gamma(3, 2 * 300^2).
+# Friel and Pettitt (2008): coefficients N((3000, 185), (precision * diag(0.06, 6))^-1), precision
+# Gamma(3, 2 * 300^2).
 PINE_PRIOR_MEAN = np.array([3000.0, 185.0])
 PINE_PRIOR_PRECISION = np.array([0.06, 6.0])
 PINE_SHAPE, PINE_RATE = 3.0, 2 * 300.0**2

@@ -1,7 +1,7 @@
 """Latent time series with Gaussian observations.
 
-Given the parameters the models are linear and Gaussian, so that a scalar Kalman filter gives their evidence exactly; one unknown
-parameter adds a one-dimensional quadrature.
+Given the parameters the models are linear and Gaussian, so that a scalar Kalman filter gives their
+evidence exactly; one unknown parameter adds a one-dimensional quadrature.
 """
 
 from functools import cache
@@ -27,7 +27,9 @@ def log_kalman(
     observation_variance: np.ndarray | float,
     start_variance: np.ndarray | float,
 ) -> np.ndarray:
-    r"""Log evidence of :math:`x_t = \phi x_{t-1} + q_t`, :math:`y_t = x_t + r_t` by the Kalman filter.
+    r"""Log evidence of a noisy autoregression by the Kalman filter.
+
+    The model is :math:`x_t = \phi x_{t-1} + q_t`, :math:`y_t = x_t + r_t`.
 
     Parameters
     ----------
@@ -54,27 +56,35 @@ def log_kalman(
 @cache
 def random_walk_observations() -> np.ndarray:
     rng = np.random.default_rng(30)
-    return np.cumsum(rng.normal(0, INNOVATION_SCALE, size=30)) + rng.normal(0, OBSERVATION_SCALE, size=30)
+    return np.cumsum(rng.normal(0, INNOVATION_SCALE, size=30)) + rng.normal(
+        0, OBSERVATION_SCALE, size=30
+    )
 
 
 def build_random_walk() -> pm.Model:
     observations = random_walk_observations()
     with pm.Model(coords={"time": np.arange(len(observations))}) as model:
-        level = pm.GaussianRandomWalk("level", sigma=INNOVATION_SCALE, init_dist=pm.Normal.dist(0, 2), dims="time")
+        level = pm.GaussianRandomWalk(
+            "level", sigma=INNOVATION_SCALE, init_dist=pm.Normal.dist(0, 2), dims="time"
+        )
         pm.Normal("observation", level, OBSERVATION_SCALE, observed=observations, dims="time")
     return model
 
 
 @cache
 def random_walk_evidence() -> float:
-    return float(log_kalman(random_walk_observations(), 1.0, INNOVATION_SCALE**2, OBSERVATION_SCALE**2, 4.0))
+    return float(
+        log_kalman(random_walk_observations(), 1.0, INNOVATION_SCALE**2, OBSERVATION_SCALE**2, 4.0)
+    )
 
 
 def build_random_walk_unknown_scale() -> pm.Model:
     observations = random_walk_observations()
     with pm.Model(coords={"time": np.arange(len(observations))}) as model:
         scale = pm.HalfNormal("scale", 1)
-        level = pm.GaussianRandomWalk("level", sigma=scale, init_dist=pm.Normal.dist(0, 2), dims="time")
+        level = pm.GaussianRandomWalk(
+            "level", sigma=scale, init_dist=pm.Normal.dist(0, 2), dims="time"
+        )
         pm.Normal("observation", level, OBSERVATION_SCALE, observed=observations, dims="time")
     return model
 
@@ -82,14 +92,16 @@ def build_random_walk_unknown_scale() -> pm.Model:
 @cache
 def random_walk_unknown_scale_evidence() -> float:
     def log_joint(scale: np.ndarray) -> np.ndarray:
-        log_evidence = log_kalman(random_walk_observations(), 1.0, scale**2, OBSERVATION_SCALE**2, 4.0)
+        log_evidence = log_kalman(
+            random_walk_observations(), 1.0, scale**2, OBSERVATION_SCALE**2, 4.0
+        )
         return stats.halfnorm.logpdf(scale) + log_evidence
 
     return log_integral(log_joint, gauss_legendre(0, 8, panels=20))
 
 
 def build_random_walk_increments() -> pm.Model:
-    """The same walk, whitened: independent steps and a cumulative sum."""
+    """Build the same walk, whitened: independent steps and a cumulative sum."""
     observations = random_walk_observations()
     with pm.Model(coords={"time": np.arange(len(observations))}) as model:
         start = pm.Normal("start", 0, 2)
@@ -128,7 +140,13 @@ def build_autoregression() -> pm.Model:
 @cache
 def autoregression_evidence() -> float:
     return float(
-        log_kalman(autoregressive_observations(), PERSISTENCE, INNOVATION_SCALE**2, OBSERVATION_SCALE**2, 1.0)
+        log_kalman(
+            autoregressive_observations(),
+            PERSISTENCE,
+            INNOVATION_SCALE**2,
+            OBSERVATION_SCALE**2,
+            1.0,
+        )
     )
 
 
@@ -150,14 +168,16 @@ def build_autoregression_unknown_scale() -> pm.Model:
 @cache
 def autoregression_unknown_scale_evidence() -> float:
     def log_joint(scale: np.ndarray) -> np.ndarray:
-        log_evidence = log_kalman(autoregressive_observations(), PERSISTENCE, scale**2, OBSERVATION_SCALE**2, 1.0)
+        log_evidence = log_kalman(
+            autoregressive_observations(), PERSISTENCE, scale**2, OBSERVATION_SCALE**2, 1.0
+        )
         return stats.halfnorm.logpdf(scale) + log_evidence
 
     return log_integral(log_joint, gauss_legendre(0, 8, panels=20))
 
 
 def build_autoregression_unknown_persistence() -> pm.Model:
-    """A chain of scalar variables, one for each time, with its persistence unknown."""
+    """Build a chain of scalar variables, one for each time, with its persistence unknown."""
     observations = autoregressive_observations()[:12]
     with pm.Model() as model:
         persistence = pm.Uniform("persistence", -1, 1)
@@ -173,7 +193,9 @@ def build_autoregression_unknown_persistence() -> pm.Model:
 def autoregression_unknown_persistence_evidence() -> float:
     def log_joint(persistence: np.ndarray) -> np.ndarray:
         observations = autoregressive_observations()[:12]
-        return np.log(0.5) + log_kalman(observations, persistence, INNOVATION_SCALE**2, OBSERVATION_SCALE**2, 1.0)
+        return np.log(0.5) + log_kalman(
+            observations, persistence, INNOVATION_SCALE**2, OBSERVATION_SCALE**2, 1.0
+        )
 
     return log_integral(log_joint, gauss_legendre(-1, 1))
 
@@ -203,7 +225,11 @@ PROBLEMS: tuple[Problem, ...] = (
         hard="each step enters every later observation",
     ),
     Problem(
-        "autoregression", build_autoregression, autoregression_evidence, "Kalman filter", ("continuous", "time series")
+        "autoregression",
+        build_autoregression,
+        autoregression_evidence,
+        "Kalman filter",
+        ("continuous", "time series"),
     ),
     Problem(
         "autoregression_unknown_scale",

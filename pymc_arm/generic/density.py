@@ -9,6 +9,7 @@ compiled with numba; what numba can't compile falls back on C.
 """
 
 import logging
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm.generic.interpret import compile_with_numpy, is_vectorized
+from pymc_arm.generic.interpret import Program, compile_with_numpy
 from pymc_arm.generic.terms import TermBlock
 
 __all__ = ["LogDensity"]
@@ -30,7 +31,7 @@ _log = logging.getLogger("pymc")
 
 # Elements evaluated at once: small enough for the second level cache, large enough that a call's
 # own cost of some ten microseconds does not show.
-CHUNK = 32_768
+CHUNK = 65_536
 # With more terms than this, compiled code gains more in a run than it costs.
 LARGE = 2000
 
@@ -158,7 +159,7 @@ class LogDensity:
         for name, batched in attempts:
             try:
                 function = _compile_one(x, starts, stops, output, name, batched)
-                if name == "numpy" and backend is None and not is_vectorized(function):
+                if backend is None and isinstance(function, Program) and not function.vectorized:
                     continue
                 sizes = np.zeros(len(self.blocks), dtype=np.int64)
                 for k in range(len(self.blocks)):
@@ -206,15 +207,33 @@ def _compile_one(
         mode = Mode(linker=_FreeNumbaLinker(), optimizer=mode.provided_optimizer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if batched:
-            return pytensor.function(
-                inputs, graph, mode=mode, on_unused_input="ignore", trust_input=True
-            )
-        single = pytensor.function(
-            [x, starts, stops], output, mode=mode, on_unused_input="ignore", trust_input=True
+        if not batched:
+            inputs, graph = [x, starts, stops], output
+        compiled = pytensor.function(
+            inputs, graph, mode=mode, on_unused_input="ignore", trust_input=True
         )
+    function = _reentrant(compiled) if backend == "numba" else _locked(compiled)
+    if batched:
+        return function
 
     def loop(points: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        return np.stack([single(np.ascontiguousarray(point), first, last) for point in points])
+        return np.stack([function(np.ascontiguousarray(point), first, last) for point in points])
 
     return loop
+
+
+def _reentrant(compiled: Any) -> Callable[..., np.ndarray]:
+    """Call numba's code itself: PyTensor's function around it keeps state during a call."""
+    code = compiled.vm.jit_fn
+    return lambda *arguments: code(*arguments)[0]
+
+
+def _locked(compiled: Any) -> Callable[..., np.ndarray]:
+    """Let one thread in at a time, and give it arrays of its own."""
+    lock = threading.Lock()
+
+    def call(*arguments: np.ndarray) -> np.ndarray:
+        with lock:
+            return np.array(compiled(*arguments))
+
+    return call

@@ -103,10 +103,12 @@ def batched_function(
         batched = vectorize_graph(list(outputs), dict(zip(inputs, rows, strict=True)))
         function = pytensor.function(rows, batched, mode=INTERPRETED, on_unused_input="ignore")
         shapes = [output.type.ndim for output in outputs]
+        lock = threading.Lock()
 
         def evaluate(*arrays: np.ndarray) -> list[np.ndarray]:
             count = len(arrays[0])
-            results = [np.asarray(result) for result in function(*arrays)]
+            with lock:  # PyTensor's functions keep state during a call
+                results = [np.array(result) for result in function(*arrays)]
             return [
                 result if result.ndim == ndim + 1 else np.repeat(result[None], count, axis=0)
                 for result, ndim in zip(results, shapes, strict=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.transforms import CircularTransform
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace
@@ -36,7 +37,7 @@ class Slot:
     start: int
     shape: tuple[int, ...]
     discrete: bool
-    transformed: bool
+    elementwise: bool  # whether each element has a prior term of its own
 
     @property
     def size(self) -> int:
@@ -72,7 +73,7 @@ class Layout:
                 start,
                 tuple(array.shape[1:]),
                 discrete=rv.type.dtype.startswith(("int", "uint", "bool")),
-                transformed=model.rvs_to_transforms.get(rv) is not None,
+                elementwise=getattr(rv.owner.op, "ndim_supp", None) == 0,
             )
             slots.append(slot)
             start += slot.size
@@ -131,6 +132,10 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         logp = pt.as_tensor(logp)
         pieces = [split] if split is not None else _summands(_checks_to_minus_infinity([logp])[0])
         ravelled = [piece.ravel() for piece in pieces]
+        if isinstance(model.rvs_to_transforms.get(rv), CircularTransform):
+            # The whole line is mapped to the circle over and over; one turn is meant.
+            once = pt.le(pt.abs(model.rvs_to_values[rv]), np.pi)
+            ravelled[0] = pt.switch(once.ravel(), ravelled[0], -np.inf)
         parts.append(ravelled[0] if len(ravelled) == 1 else pt.concatenate(ravelled))
 
     x = pt.dvector("x")

@@ -31,7 +31,7 @@ from pymc_arm.families.registry import Match
 __all__ = ["GPCFamily"]
 
 # Nothing is compiled and nothing rewritten: the graphs are evaluated once or a few times.
-INTERPRETED = Mode(linker="py", optimizer=None)
+INTERPRETED = Mode(linker="py", optimizer=None)  # type: ignore[arg-type]
 # Where the link is compared with Phi: beyond, 0.5 * (1 + erf(f / sqrt(2))) is all rounding error.
 LINK_RANGE = 7.0
 PROBES = 15
@@ -87,7 +87,7 @@ class GPCFamily:
             covariance,
             found.labels,
             mean=mean + found.offset,
-            name=found.free.name,
+            name=str(found.free.name),
             unwhitening=multiplier,
             offset=found.offset,
             **options,
@@ -142,7 +142,7 @@ def _labels(model: pm.Model, observed: Variable) -> np.ndarray | str:
 def _find_latent(
     free: Variable, probability: Variable, size: int
 ) -> tuple[Variable, Variable | None, bool] | str:
-    """Return the variable the link is applied to, the matrix that makes it, and whether on the right."""
+    """Return what the link is applied to, and the matrix that makes it, maybe transposed."""
     dependent = {free}
     product = None
     for node in _dependent_nodes(free, probability, dependent):
@@ -165,9 +165,10 @@ def _find_latent(
         return f"{free.name} is transformed before it is multiplied by a matrix"
     if any(_is_random(variable) for variable in _ancestors([matrix])):
         return f"the matrix that multiplies {free.name} is random"
-    if tuple(matrix.type.shape) != (size, size) and tuple(
-        _evaluate([matrix.shape])[0]
-    ) != (size, size):
+    if tuple(matrix.type.shape) != (size, size) and tuple(_evaluate([matrix.shape])[0]) != (
+        size,
+        size,
+    ):
         return f"the matrix that multiplies {free.name} is not square"
     return product.outputs[0], matrix, vector is left
 
@@ -205,9 +206,8 @@ def _probit_offset(latent: Variable, probability: Variable, size: int) -> np.nda
         wrong = np.abs(found - exact) > 1e-3 * np.minimum(exact, 1 - exact) + 1e-15
         if wrong.any():
             entry = int(np.argmax(wrong))
-            return (
-                f"{refusal}: at {wanted[entry]:g} it gives {found[entry]:.4g}, not {exact[entry]:.4g}"
-            )
+            at, gives, should = wanted[entry], found[entry], exact[entry]
+            return f"{refusal}: at {at:g} it gives {gives:.4g}, not {should:.4g}"
     return offset
 
 
@@ -259,8 +259,9 @@ def _dependent_nodes(free: Variable, target: Variable, dependent: set[Variable])
 
 def _reshapes(free: Variable, vector: Variable) -> bool:
     """Whether ``vector`` is ``free`` but for its shape."""
+    reshaping = (DimShuffle, ViewOp, SpecifyShape)
     while vector is not free:
-        if vector.owner is None or not isinstance(vector.owner.op, (DimShuffle, ViewOp, SpecifyShape)):
+        if vector.owner is None or not isinstance(vector.owner.op, reshaping):
             return False
         vector = vector.owner.inputs[0]
     return True

@@ -11,75 +11,22 @@ where h is zero unless there is a prior mean or a look-ahead. The sites are alwa
 same order: over-relaxation loses its gain in a random one.
 """
 
-import math
-
 import numpy as np
 from numba import njit
 
 from pymc_arm.families.gpc.microkernel import PANEL, TILE_BYTES, multiply_panel
 from pymc_arm.families.gpc.normal import truncated_below
-from pymc_arm.families.gpc.random import next_bits, seed_lanes
+from pymc_arm.families.gpc.random import advance, exponential, next_bits, seed_lanes
 
 __all__ = ["grow_precision", "predict", "sweep_tiles"]
 
-# Constants of a minimax polynomial for log(1 + t), sqrt(1/2) <= 1 + t < sqrt(2) (Cephes, logf).
-LOG_COEFFICIENTS = (
-    7.0376836292e-2,
-    -1.1514610310e-1,
-    1.1676998740e-1,
-    -1.2420140846e-1,
-    1.4249322787e-1,
-    -1.6668057665e-1,
-    2.0000714765e-1,
-    -2.4999993993e-1,
-    3.3333331174e-1,
-)
-LOG_2 = math.log(2)
-ROOT_HALF_BITS = np.uint32(0x3F3504F3)
-ONE_BITS = np.uint32(0x3F800000)
-MANTISSA = np.uint32(0x007FFFFF)
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _exponential(bits: np.ndarray, scratch: np.ndarray, out: np.ndarray) -> None:
-    """Turn random bits into draws from the unit exponential, -log(u).
-
-    ``scratch`` is float32. The logarithm has the accuracy of float32, which is far below what the
-    resolution of u, 2^-24, can show.
-    """
-    c0, c1, c2, c3, c4, c5, c6, c7, c8 = LOG_COEFFICIENTS
-    words = scratch.view(np.uint32)
-    for lane in range(bits.shape[0]):
-        uniform = (np.float32(bits[lane] >> np.uint32(8)) + np.float32(0.5)) * np.float32(2.0**-24)
-        scratch[lane] = uniform
-    for lane in range(bits.shape[0]):
-        word = np.uint32(words[lane] + np.uint32(ONE_BITS - ROOT_HALF_BITS))
-        exponent = np.float32(np.int32(word >> np.uint32(23)) - np.int32(127))
-        words[lane] = np.uint32(np.uint32(word & MANTISSA) + ROOT_HALF_BITS)
-        out[lane] = exponent
-    for lane in range(bits.shape[0]):
-        t = scratch[lane] - np.float32(1.0)
-        square = t * t
-        tail = np.float32(c0)
-        tail = tail * t + np.float32(c1)
-        tail = tail * t + np.float32(c2)
-        tail = tail * t + np.float32(c3)
-        tail = tail * t + np.float32(c4)
-        tail = tail * t + np.float32(c5)
-        tail = tail * t + np.float32(c6)
-        tail = tail * t + np.float32(c7)
-        tail = tail * t + np.float32(c8)
-        log_mantissa = t - np.float32(0.5) * square + t * square * tail
-        out[lane] = -(np.float32(out[lane]) * np.float32(LOG_2) + log_mantissa)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _slice_step(
     old: np.ndarray,
     residual: np.ndarray,
-    exponential: np.ndarray,
-    bits: np.ndarray,
     bound: np.ndarray,
+    states: np.ndarray,
     shift: float,
     precision: float,
     width: float,
@@ -93,7 +40,7 @@ def _slice_step(
     real = old.dtype.type
     zero, half, one = real(0), real(0.5), real(1)
     tiny = real(1e-30)
-    unit = real(2.0**-32)
+    unit = real(2.0**-31)
     variance = real(1) / real(precision)
     offset, spread = real(shift), real(width)
     fresh = width <= 0
@@ -102,7 +49,7 @@ def _slice_step(
         floor = bound[lane]
         distance = (residual[lane] - offset) * variance
         mean = value - distance
-        gain = real(2) * exponential[lane] * variance
+        gain = real(2) * real(exponential(advance(states, lane))) * variance
         radius = np.sqrt(distance * distance + gain)
         # mean + radius - floor, without cancellation where the mean is far below the floor.
         depth = mean - floor
@@ -112,7 +59,7 @@ def _slice_step(
         far = product / max(radius - depth, tiny)
         upper = far if depth < zero else depth + radius
         length = upper - lower
-        uniform = (real(bits[lane]) + half) * unit
+        uniform = (real(np.int32(advance(states, lane) >> np.uint32(1))) + half) * unit
         place = (above - lower) / max(length, tiny)
         turned = one - place + spread * (uniform - half)
         turned = turned - np.floor(turned)
@@ -160,8 +107,6 @@ def sweep_tiles(
     values = np.zeros((count, lanes), particles.dtype)
     product = np.empty((PANEL, lanes), particles.dtype)
     bound = np.zeros(lanes, particles.dtype)
-    exponential = np.empty(lanes, particles.dtype)
-    scratch = np.empty(lanes, np.float32)
     states = np.empty((4, lanes), np.uint32)
     bits = np.empty(lanes, np.uint32)
     for tile in range(first_tile, last_tile):
@@ -178,19 +123,15 @@ def sweep_tiles(
                 inside = min(PANEL, count - first)
                 for row in range(inside):
                     site = first + row
-                    next_bits(states, bits)
                     if probit:
-                        truncated_below(values[site], bits, bound)
                         next_bits(states, bits)
-                    _exponential(bits, scratch, exponential)
-                    next_bits(states, bits)
+                        truncated_below(values[site], bits, bound)
                     change = product[row]
                     _slice_step(
                         values[site],
                         change,
-                        exponential,
-                        bits,
                         bound,
+                        states,
                         shift[site],
                         matrix[panel, site, row],
                         width,
@@ -214,7 +155,7 @@ def grow_precision(
     before: int,
     after: int,
 ) -> None:
-    """Grow S from ``before`` to ``after`` sites, in float64, and round it to the type of the sweeps.
+    """Grow S from ``before`` to ``after`` sites, in float64, and round it for the sweeps.
 
     S^(n) = sum_{k <= n} v_k v_k^T - diag(tau), with v_k the rows of the inverse Cholesky factor and
     tau the precisions of the look-ahead's sites. Each step is a rank-one update of O(n^2), without
@@ -250,11 +191,20 @@ def predict(row: np.ndarray, particles: np.ndarray, out: np.ndarray) -> None:
     """Compute out[r] = sum_k row[k] particles[k, r], summed in float64 whatever the particles."""
     block = 512
     count, total = particles.shape
+    fours = count - count % 4
     for start in range(0, total, block):
         stop = min(start + block, total)
         for column in range(start, stop):
             out[column] = 0.0
-        for site in range(count):
-            weight = row[site]
+        for site in range(0, fours, 4):
+            w0, w1, w2, w3 = row[site], row[site + 1], row[site + 2], row[site + 3]
             for column in range(start, stop):
-                out[column] += weight * particles[site, column]
+                out[column] += (
+                    w0 * particles[site, column]
+                    + w1 * particles[site + 1, column]
+                    + w2 * particles[site + 2, column]
+                    + w3 * particles[site + 3, column]
+                )
+        for site in range(fours, count):
+            for column in range(start, stop):
+                out[column] += row[site] * particles[site, column]

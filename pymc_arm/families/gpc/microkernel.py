@@ -43,9 +43,9 @@ def multiply_panel(  # type: ignore[no-untyped-def]
 ) -> Any:
     """Compute product[r, l] = sum_k matrix[panel, k, r] values[k, l], for k < depth.
 
-    Called as ``multiply_panel(matrix, values, product, depth, panel)`` in compiled code, with C-contiguous
-    arrays of one floating type: ``matrix`` (panels, capacity, PANEL), ``values`` (sites, lanes) and
-    ``product`` (PANEL, lanes), where a row of lanes has TILE_BYTES bytes.
+    Called as ``multiply_panel(matrix, values, product, depth, panel)`` in compiled code, with
+    C-contiguous arrays of one floating type: ``matrix`` (panels, capacity, PANEL), ``values``
+    (sites, lanes) and ``product`` (PANEL, lanes), where a row of lanes has TILE_BYTES bytes.
     """
     real = matrix.dtype
     size = 4 if real == types.float32 else 8

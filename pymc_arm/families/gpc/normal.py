@@ -63,10 +63,7 @@ def normal_quantile(probability: float) -> float:
         return centred * _ratio(CENTRE, 0.180625 - centred * centred)
     tail = min(probability, 1.0 - probability)
     radius = math.sqrt(-math.log(tail))
-    if radius <= 5.0:
-        size = _ratio(MIDDLE, radius - 1.6)
-    else:
-        size = _ratio(TAIL, radius - 5.0)
+    size = _ratio(MIDDLE, radius - 1.6) if radius <= 5.0 else _ratio(TAIL, radius - 5.0)
     return size if centred > 0 else -size
 
 

@@ -9,12 +9,14 @@ import os
 import threading
 from collections.abc import Sequence as Indices
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
+from threadpoolctl import ThreadpoolController
 
 from pymc_arm.families.gpc.ep import Sites, expectation_propagation, log_site_mass
 from pymc_arm.families.gpc.kernels import predict, sweep_tiles
@@ -41,6 +43,9 @@ __all__ = ["GPCPath"]
 # Below so many multiplications a sweep is over before a second thread has woken up.
 SMALLEST_SHARED_SWEEP = 2_000_000
 CHUNKS_PER_THREAD = 4
+# From so many variables on, matrices are large enough to be factorised by several threads, and too
+# large for every chain to have its own S: chains run one after another.
+SHARED_BLAS = 2000
 
 
 class GPCPath(Path):
@@ -127,7 +132,7 @@ class GPCPath(Path):
         self.mean = check_mean(mean, size)
         factorize(self.covariance)
         self.name = name
-        self.length = size
+        self.length: int = size
         self.representation = representation
         self.width = relaxation if move == "overrelaxed" else 0.0
         self.sweeps = int(sweeps)
@@ -140,15 +145,18 @@ class GPCPath(Path):
         absorbed_mean = self.mean * self.labels
         self.sites: Sites | None = None
         if lookahead == "ep":
-            self.sites = expectation_propagation(absorbed, absorbed_mean)
+            with _blas_threads(size):
+                self.sites = expectation_propagation(absorbed, absorbed_mean)
         self.order = _resolve_order(order, self.covariance, self.sites, random_seed)
         absorbed = absorbed[np.ix_(self.order, self.order)]
         sites = None if self.sites is None else reorder_sites(self.sites, self.order)
         if representation == "z":
             sites = None if sites is None else sites_on_z(sites)
             absorbed.flat[:: size + 1] += 1
-        factor = factorize(absorbed, "K + I" if representation == "z" else "K")
-        self.sequence = build_sequence(factor, absorbed_mean[self.order], sites)
+        with _blas_threads(size):
+            factor = factorize(absorbed, "K + I" if representation == "z" else "K")
+            self.sequence = build_sequence(factor, absorbed_mean[self.order], sites)
+        self.uses_all_cores = size >= SHARED_BLAS
         self._prepare_workspace()
 
     def _prepare_workspace(self) -> None:
@@ -282,6 +290,13 @@ class GPCPath(Path):
         if self._pool is None or self._pool[0] != process:
             self._pool = process, ThreadPoolExecutor(self.threads)
         return self._pool[1]
+
+
+def _blas_threads(size: int) -> AbstractContextManager:
+    """Hold BLAS at one thread where more would only wait for each other."""
+    if size >= SHARED_BLAS:
+        return nullcontext()
+    return ThreadpoolController().limit(limits=1, user_api="blas")
 
 
 def _available_cores() -> int:

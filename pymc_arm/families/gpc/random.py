@@ -11,16 +11,36 @@ Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 
 Blackman and Vigna (2021), Scrambled linear pseudorandom number generators.
 """
 
-import numpy as np
-from numba import njit
+import math
+from typing import Any
 
-__all__ = ["draw_key", "next_bits", "seed_lanes"]
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+__all__ = ["advance", "draw_key", "exponential", "next_bits", "seed_lanes"]
 
 ROUNDS = 10
 MULTIPLIER_0, MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 WEYL_0, WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 LOW = np.uint64(0xFFFFFFFF)
 HALF_WORD = np.uint64(32)
+
+# Minimax polynomial for log(1 + t), sqrt(1/2) <= 1 + t < sqrt(2) (Cephes, logf).
+LOG_COEFFICIENTS = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+LOG_2 = math.log(2)
+# The bits of sqrt(1/2) and of 1 in float32, and those of its mantissa.
+ROOT_HALF, ONE, MANTISSA = np.uint32(0x3F3504F3), np.uint32(0x3F800000), np.uint32(0x007FFFFF)
 
 
 def draw_key(rng: np.random.Generator) -> np.uint64:
@@ -50,20 +70,64 @@ def seed_lanes(states: np.ndarray, key: np.uint64, first: int) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def advance(states: np.ndarray, lane: int) -> np.uint32:
+    """Return the next number of one lane (xoshiro128+)."""
+    state_0, state_1 = states[0, lane], states[1, lane]
+    state_2, state_3 = states[2, lane], states[3, lane]
+    bits = np.uint32(state_0 + state_3)
+    shifted = np.uint32(state_1 << np.uint32(9))
+    state_2 = np.uint32(state_2 ^ state_0)
+    state_3 = np.uint32(state_3 ^ state_1)
+    state_1 = np.uint32(state_1 ^ state_2)
+    state_0 = np.uint32(state_0 ^ state_3)
+    state_2 = np.uint32(state_2 ^ shifted)
+    state_3 = np.uint32(np.uint32(state_3 << np.uint32(11)) | np.uint32(state_3 >> np.uint32(21)))
+    states[0, lane], states[1, lane] = state_0, state_1
+    states[2, lane], states[3, lane] = state_2, state_3
+    return bits
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def next_bits(states: np.ndarray, bits: np.ndarray) -> None:
-    """Fill ``bits`` (lanes), uint32, with the next number of each lane (xoshiro128+)."""
+    """Fill ``bits`` (lanes), uint32, with the next number of each lane."""
     for lane in range(bits.shape[0]):
-        state_0, state_1 = states[0, lane], states[1, lane]
-        state_2, state_3 = states[2, lane], states[3, lane]
-        bits[lane] = np.uint32(state_0 + state_3)
-        shifted = np.uint32(state_1 << np.uint32(9))
-        state_2 = np.uint32(state_2 ^ state_0)
-        state_3 = np.uint32(state_3 ^ state_1)
-        state_1 = np.uint32(state_1 ^ state_2)
-        state_0 = np.uint32(state_0 ^ state_3)
-        state_2 = np.uint32(state_2 ^ shifted)
-        state_3 = np.uint32(
-            np.uint32(state_3 << np.uint32(11)) | np.uint32(state_3 >> np.uint32(21))
-        )
-        states[0, lane], states[1, lane] = state_0, state_1
-        states[2, lane], states[3, lane] = state_2, state_3
+        bits[lane] = advance(states, lane)
+
+
+@intrinsic
+def _as_bits(typing_context, value) -> Any:  # type: ignore[no-untyped-def]
+    """Read a float32 as uint32."""
+
+    def codegen(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.uint32))
+
+    return types.uint32(types.float32), codegen
+
+
+@intrinsic
+def _as_float(typing_context, value) -> Any:  # type: ignore[no-untyped-def]
+    """Read a uint32 as float32."""
+
+    def codegen(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.uint32), codegen
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def exponential(bits: np.uint32) -> np.float32:
+    """Turn random bits into a draw from the unit exponential, -log(u).
+
+    The logarithm has the accuracy of float32, which is far below what the resolution of u, 2^-24,
+    can show; written out, it becomes vector instructions.
+    """
+    u = (np.float32(np.int32(bits >> np.uint32(8))) + np.float32(0.5)) * np.float32(2.0**-24)
+    word = np.uint32(_as_bits(u) + np.uint32(ONE - ROOT_HALF))
+    exponent = np.float32(np.int32(word >> np.uint32(23)) - np.int32(127))
+    t = _as_float(np.uint32(np.uint32(word & MANTISSA) + ROOT_HALF)) - np.float32(1.0)
+    tail = np.float32(0.0)
+    for coefficient in LOG_COEFFICIENTS:
+        tail = tail * t + np.float32(coefficient)
+    square = t * t
+    log_mantissa = t - np.float32(0.5) * square + t * square * tail
+    return -(exponent * np.float32(LOG_2) + log_mantissa)

@@ -80,9 +80,8 @@ def build_sequence(factor: np.ndarray, mean: np.ndarray, sites: Sites | None = N
     coordinates = solve_triangular(
         reverse, whitened + factor.T @ sites.shift, trans="T", lower=True, check_finite=False
     )
-    log_mass = (
-        0.5 * (coordinates @ coordinates - whitened @ whitened)
-        - np.sum(np.log(reverse.diagonal()))
+    log_mass = 0.5 * (coordinates @ coordinates - whitened @ whitened) - np.sum(
+        np.log(reverse.diagonal())
     )
     rows = np.ascontiguousarray(np.tril(reverse @ inverse))
     return Sequence(rows, coordinates, sites.precision, sites.shift, float(log_mass))

@@ -42,8 +42,9 @@ def factorize(covariance: np.ndarray, name: str = "K") -> np.ndarray:
         smallest = np.linalg.eigvalsh(covariance)[0]
         raise ValueError(
             f"{name} is not positive definite: its Cholesky factor breaks down at row {info - 1}, "
-            f"{name}[{info - 1}, {info - 1}], and its smallest eigenvalue is {smallest:.3g}. Jitter is "
-            f"never added silently; if you mean to, pass {name} + 1e-6 * np.eye({len(covariance)})."
+            f"{name}[{info - 1}, {info - 1}], and its smallest eigenvalue is {smallest:.3g}. "
+            f"Jitter is never added silently; if you mean to, pass "
+            f"{name} + 1e-6 * np.eye({len(covariance)})."
         )
     return factor
 

@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pymc.distributions.dist_math import check_parameters
 from pymc.distributions.shape_utils import rv_size_is_none
+from pytensor.graph.basic import Variable
 from pytensor.tensor.random.op import RandomVariable
 from scipy.special import expit
+
+from pymc_arm.families.rbm.machine import Machine
 
 __all__ = ["RBM", "RBMVariable"]
 
@@ -82,6 +84,9 @@ class RBM(pm.Discrete):
     @classmethod
     def dist(cls, W: Any, a: Any = None, b: Any = None, **kwargs: Any) -> Any:
         """Return the variable of a machine, outside a model."""
+        if not any(isinstance(argument, Variable) for argument in (W, a, b)):
+            machine = Machine(W, a, b)
+            W, a, b = machine.W, machine.a, machine.b
         weights = pt.as_tensor_variable(W)
         if weights.ndim < 2:
             raise ValueError(f"W has {weights.ndim} dimensions: it must be (visible, hidden).")
@@ -89,21 +94,17 @@ class RBM(pm.Discrete):
         hidden = pt.zeros(weights.shape[-1]) if b is None else pt.as_tensor_variable(b)
         return super().dist([weights, visible, hidden], **kwargs)
 
-    def support_point(rv: Any, size: Any, W: Any, a: Any, b: Any) -> Any:  # noqa: N805
+    def support_point(rv: Any, size: Any, W: Any, a: Any, b: Any) -> Any:
         """Return all units off: a state that every machine allows."""
         batch = pt.zeros_like(a)
         if not rv_size_is_none(size):
             batch = pt.zeros(pt.concatenate([size, [a.shape[-1]]]))
         return batch.astype("int8")
 
-    def logp(value: Any, W: Any, a: Any, b: Any) -> Any:  # noqa: N805
+    def logp(value: Any, W: Any, a: Any, b: Any) -> Any:
         """Return log f, or -inf where a unit is neither off nor on."""
         states = value.astype(W.dtype)
         activations = pt.matmul(states[..., None, :], W)[..., 0, :] + b
         density = (states * a).sum(axis=-1) + pt.softplus(activations).sum(axis=-1)
         binary = pt.all(pt.or_(pt.eq(value, 0), pt.eq(value, 1)), axis=-1)
-        return check_parameters(
-            pt.switch(binary, density, -np.inf),
-            pt.all(pt.isfinite(W)),
-            msg="W must be finite",
-        )
+        return pt.switch(binary, density, -np.inf)

@@ -28,7 +28,9 @@ def fitted(machine, data, samples=4000, transitions=20, ridge=1.0):
     r = np.random.default_rng(0)
     x = data[r.integers(len(data), size=samples)].astype(float)
     for _ in range(transitions):
-        h = (r.random((samples, machine.hidden_units)) < expit(x @ machine.W + machine.b)).astype(float)
+        h = (r.random((samples, machine.hidden_units)) < expit(x @ machine.W + machine.b)).astype(
+            float
+        )
         x = (r.random(x.shape) < expit(h @ machine.W.T + machine.a)).astype(float)
     F = np.logaddexp(0, h @ machine.W.T + machine.a)
     A = np.c_[np.ones(samples), h]

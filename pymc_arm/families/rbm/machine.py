@@ -138,7 +138,7 @@ class Machine:
         estimates = np.asarray(log_evidence, dtype=float)
         estimates = estimates[np.isfinite(estimates)]
         if estimates.size == 0:
-            raise ValueError("log_evidence has no finite entry: give log Z as the run estimated it.")
+            raise ValueError("log_evidence has no finite entry: give log Z as the run has it.")
         pooled = float(logsumexp(estimates) - np.log(estimates.size))
         if standard_error is None:
             spread = np.exp(estimates - pooled).std(ddof=1) if estimates.size > 1 else np.nan

@@ -23,8 +23,8 @@ from scipy.special import expit
 
 from pymc_arm.errors import TrustWarning
 from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
-from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.lookahead import look_ahead
+from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.order import arrange
 from pymc_arm.families.rbm.threads import TilePool
 from pymc_arm.path import Moved, Path, Smoothed
@@ -118,6 +118,7 @@ class RBMPath(Path):
         self._float_visible_bias = visible_bias.astype(np.float32)
         self._unshifted = np.zeros(machine.hidden_units, dtype=np.float32)
         self._pool = TilePool(threads)
+        self.uses_all_cores = self._pool.threads > 1
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Units, float]:
         """Draw from p_1 exactly; Z_1 is a sum of two terms."""

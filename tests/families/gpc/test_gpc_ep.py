@@ -43,7 +43,8 @@ def test_fixed_point_matches_moments(six):
 
         mass, first, second = (quad(tilted, -30, 30, args=(power,))[0] for power in range(3))
         assert location[index] == pytest.approx(first / mass, abs=1e-6)
-        assert posterior[index, index] == pytest.approx(second / mass - (first / mass) ** 2, abs=1e-6)
+        spread = second / mass - (first / mass) ** 2
+        assert posterior[index, index] == pytest.approx(spread, abs=1e-6)
 
 
 def test_site_precisions_are_those_of_a_probit(six):
@@ -74,7 +75,5 @@ def test_says_when_it_has_not_converged(six):
 
 def test_log_site_mass():
     found = log_site_mass(0.6, -0.3, np.array([1.2]), 2.0)[0]
-    exact = quad(
-        lambda x: np.exp(-0.3 * x - 0.3 * x**2 - 0.25 * (x - 1.2) ** 2) / np.sqrt(4 * np.pi), -30, 30
-    )[0]
-    assert found == pytest.approx(np.log(exact))
+    mass = quad(lambda x: np.exp(-0.3 * x - 0.3 * x**2 - 0.25 * (x - 1.2) ** 2), -30, 30)[0]
+    assert found == pytest.approx(np.log(mass / np.sqrt(4 * np.pi)))

@@ -1,5 +1,7 @@
 """Which PyMC models are recognised, and what is read from them."""
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -12,6 +14,7 @@ INPUTS = np.linspace(0, 3, 7)[:, None]
 LABELS = np.array([0, 1, 1, 0, 1, 1, 0])
 COVARIANCE = np.exp(-0.5 * (INPUTS - INPUTS.T) ** 2) + 1e-3 * np.eye(7)
 FACTOR = np.linalg.cholesky(COVARIANCE)
+WHITE_MEAN = np.linalg.solve(FACTOR, np.full(7, 0.4))
 
 
 def latent(reparameterize, mean=0.0):
@@ -34,7 +37,7 @@ PROCESSES = {
     "matmul": lambda: FACTOR @ pm.Normal("v", 0, 1, shape=7),
     "row": lambda: pt.dot(pm.Normal("v", 0, 1, shape=7), FACTOR.T),
     "scaled": lambda: (FACTOR / 2) @ pm.Normal("v", 0, 2, shape=7),
-    "mean of v": lambda: FACTOR @ pm.Normal("v", np.linalg.solve(FACTOR, np.full(7, 0.4)), 1, shape=7),
+    "mean of v": lambda: FACTOR @ pm.Normal("v", WHITE_MEAN, 1, shape=7),
 }
 LINKS = {
     "invprobit": pm.math.invprobit,
@@ -78,7 +81,8 @@ def test_links(link, reparameterize):
 
 def test_draws_of_the_free_variable_give_the_process():
     """Whitened and direct forms of one model agree on the process, draw by draw."""
-    paths = [GPCFamily().build(classifier(lambda r=r: latent(r, 0.4)), threads=1) for r in (True, False)]
+    models = [classifier(lambda form=form: latent(form, 0.4)) for form in (True, False)]
+    paths = [GPCFamily().build(model, threads=1) for model in models]
     particles = run(paths[0], np.random.default_rng(0), 30).state.particles
     white, direct = (
         next(iter(path.posterior(np.random.default_rng(1), particles).values())) for path in paths
@@ -87,15 +91,16 @@ def test_draws_of_the_free_variable_give_the_process():
 
 
 def test_offset_inside_the_link():
-    model = classifier(lambda: latent(False), lambda f: pm.math.invprobit(f + np.linspace(-1, 1, 7)))
+    offset = np.linspace(-1, 1, 7)
+    model = classifier(lambda: latent(False), lambda f: pm.math.invprobit(f + offset))
     path = GPCFamily().build(model)
-    np.testing.assert_allclose(path.mean, np.linspace(-1, 1, 7), atol=1e-9)
-    np.testing.assert_allclose(path.offset, np.linspace(-1, 1, 7), atol=1e-9)
+    np.testing.assert_allclose(path.mean, offset, atol=1e-9)
+    np.testing.assert_allclose(path.offset, offset, atol=1e-9)
 
 
-@pytest.mark.parametrize("labels", [LABELS.astype(bool), LABELS.astype(float), LABELS.astype("int8")])
-def test_types_of_labels(labels):
-    path = GPCFamily().build(classifier(lambda: latent(True), labels=labels))
+@pytest.mark.parametrize("dtype", [bool, float, "int8"])
+def test_types_of_labels(dtype):
+    path = GPCFamily().build(classifier(lambda: latent(True), labels=LABELS.astype(dtype)))
     np.testing.assert_array_equal(path.labels, 2 * LABELS - 1)
 
 
@@ -161,6 +166,10 @@ def unrelated():
     return model
 
 
+def linked(link):
+    return classifier(lambda: latent(True), link)
+
+
 def student():
     return classifier(lambda: pm.MvStudentT("f", nu=4, mu=np.zeros(7), scale=COVARIANCE))
 
@@ -176,16 +185,14 @@ def student():
         (regression, "matrix that multiplies beta is not square"),
         (unrelated, "does not depend on f_rotated_"),
         (student, "f is not a Gaussian vector"),
-        (lambda: classifier(lambda: latent(True), pm.math.invlogit), "link is not the probit"),
-        (lambda: classifier(lambda: latent(True), lambda f: pm.math.invprobit(2 * f)), "not the probit"),
-        (lambda: classifier(lambda: latent(True), lambda f: pm.math.invprobit(f[::-1])), "elementwise"),
-        (lambda: classifier(lambda: latent(True), lambda f: pm.math.invprobit(pt.cumsum(f))), "elementwise"),
+        (lambda: linked(pm.math.invlogit), "link is not the probit"),
+        (lambda: linked(lambda f: pm.math.invprobit(2 * f)), "link is not the probit"),
+        (lambda: linked(lambda f: pm.math.invprobit(f[::-1])), "not elementwise"),
+        (lambda: linked(lambda f: pm.math.invprobit(pt.cumsum(f))), "not elementwise"),
         (lambda: classifier(lambda: latent(True), labels=2 * LABELS - 1), r"y\[0\] is -1"),
     ],
 )
 def test_refusals(build, reason):
-    import re
-
     model = build()
     match = GPCFamily().match(model)
     assert not match.accepted

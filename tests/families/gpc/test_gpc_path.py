@@ -1,13 +1,14 @@
 """The path against exact orthant probabilities, and the draws of the latent process.
 
-Estimates are compared within 4 standard errors of the mean of the replicates: a false alarm in about
-1 of 5000 comparisons (t distribution, 24 replicates), with seeds fixed so that it does not come and go.
+Estimates are compared within 4 standard errors of the mean of the replicates: a false alarm in
+about 1 of 2000 comparisons (t distribution, 24 replicates), with fixed seeds.
 """
 
 import pickle
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from pymc_arm import run
 from pymc_arm.families.gpc import GPCPath
@@ -84,8 +85,6 @@ def posterior_moments(six):
     rng = np.random.default_rng(11)
     factor = np.linalg.cholesky(six.covariance)
     draws = rng.standard_normal((400_000, 6)) @ factor.T + six.mean
-    from scipy.special import ndtr
-
     signs = np.where(six.labels > 0, 1.0, -1.0)
     weights = np.prod(ndtr(draws * signs), axis=1)
     weights /= weights.sum()

@@ -1,0 +1,264 @@
+"""The integral over one new coordinate, for all particles at once.
+
+Finite discrete values are enumerated, which is exact. A continuous coordinate gets nodes that are
+wide enough for the prior and fine enough for a likelihood ten thousand times narrower: a coarse
+grid, then grids around the best node at the scale of its curvature. Between nodes the density is
+taken as log-linear, which gives a mass W-hat and a density to draw from. What is not exact is
+corrected, draw by draw, with the true density, and a small share of the draws comes from wide
+tails, so that the estimate of Z is unbiased whatever the nodes miss.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from pymc_arm.generic.support import Support
+
+__all__ = ["Grid", "Reference", "draw_continuous", "draw_discrete", "enumerate_values", "quadrature"]
+
+# log g at (particles, values), for an array (particles, values) of the new coordinate.
+Conditional = Callable[[np.ndarray], np.ndarray]
+
+# The share of draws from the tails. Each adds a weight of about zero, hence little variance.
+TAIL_SHARE = 0.002
+TAIL_FREEDOM = 3.0
+COARSE = 13
+# In standard deviations of the local normal approximation.
+MIDDLE = np.array([-3.0, -1.5, -0.5, 0.5, 1.5, 3.0])
+FINE = np.array([*np.arange(-6.0, -3.0, 1.0), *np.arange(-3.0, 3.01, 0.5), *np.arange(4.0, 6.1, 1.0)])
+LARGEST_REFINEMENTS = 8
+# Refinement ends when so many particles have found their peak; the others pay in variance.
+ENOUGH_STABLE = 0.995
+# Wider supports are enumerated in a window around the best of a few values.
+LARGEST_ENUMERATION = 64
+# The logarithm of nothing, for arithmetic that -inf would spoil.
+NOTHING = -1e300
+
+
+class Reference(NamedTuple):
+    """Where the prior draws of a coordinate lie."""
+
+    low: float
+    high: float
+    center: float
+    scale: float
+
+    @classmethod
+    def of(cls, draws: np.ndarray) -> "Reference":
+        """Summarise prior draws."""
+        finite = draws[np.isfinite(draws)]
+        low, quarter, center, third, high = np.quantile(finite, [0.001, 0.25, 0.5, 0.75, 0.999])
+        width = max(high - low, 1e-6)
+        scale = max((third - quarter) / 1.35, 1e-3 * width)
+        return cls(low - 0.25 * width, high + 0.25 * width, center, scale)
+
+
+class Grid(NamedTuple):
+    """Nodes and log-densities there, the last node and the log of the mass, one row a particle."""
+
+    nodes: np.ndarray
+    log_density: np.ndarray
+    last: np.ndarray
+    log_mass: np.ndarray
+
+    @classmethod
+    def join(cls, grids: Sequence["Grid"]) -> "Grid":
+        """Stack grids, with empty nodes at the end of the shorter rows."""
+        longest = max(grid.nodes.shape[1] for grid in grids)
+        nodes, values = [], []
+        for grid in grids:
+            missing = ((0, 0), (0, longest - grid.nodes.shape[1]))
+            nodes.append(np.pad(grid.nodes, missing, mode="edge"))
+            values.append(np.pad(grid.log_density, missing, constant_values=NOTHING))
+        return cls(
+            np.concatenate(nodes),
+            np.concatenate(values),
+            np.concatenate([grid.last for grid in grids]),
+            np.concatenate([grid.log_mass for grid in grids]),
+        )
+
+
+def quadrature(conditional: Conditional, reference: Reference, size: int) -> Grid:
+    """Find the mass of a one-dimensional density for each of ``size`` particles."""
+    nodes = np.tile(np.linspace(reference.low, reference.high, COARSE), (size, 1))
+    values = _floor(conditional(nodes))
+    center, scale = _local_normal(nodes, values)
+    for _ in range(LARGEST_REFINEMENTS):
+        nodes, values = _extend(conditional, nodes, values, center, scale, MIDDLE)
+        previous_center, previous_scale = center, scale
+        center, scale = _local_normal(nodes, values)
+        stable = np.abs(center - previous_center) < 0.5 * scale
+        stable &= np.abs(np.log(scale / previous_scale)) < 0.5
+        if stable.mean() > ENOUGH_STABLE:
+            break
+    nodes, values = _extend(conditional, nodes, values, center, scale, FINE)
+    return Grid(nodes, values, nodes[:, -1], _log_sum(_segment_log_masses(nodes, values)))
+
+
+def _extend(
+    conditional: Conditional,
+    nodes: np.ndarray,
+    values: np.ndarray,
+    center: np.ndarray,
+    scale: np.ndarray,
+    offsets: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Add nodes around a centre, and sort."""
+    new = center[:, None] + scale[:, None] * offsets
+    nodes = np.concatenate([nodes, new], axis=1)
+    values = np.concatenate([values, _floor(conditional(new))], axis=1)
+    order = np.argsort(nodes, axis=1)
+    return np.take_along_axis(nodes, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def draw_continuous(
+    rng: np.random.Generator, grid: Grid, reference: Reference
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw from the log-linear density, or now and then from the tails.
+
+    Returns the draws and the log of the density that they were drawn from.
+    """
+    size = len(grid.nodes)
+    rows = np.arange(size)
+    masses = np.exp(_segment_log_masses(grid.nodes, grid.log_density) - grid.log_mass[:, None])
+    cumulated = np.cumsum(masses, axis=1)
+    uniform = rng.random(size) * cumulated[:, -1]
+    segment = np.minimum((cumulated < uniform[:, None]).sum(axis=1), masses.shape[1] - 1)
+    left, right = grid.nodes[rows, segment], grid.nodes[rows, segment + 1]
+    slope = grid.log_density[rows, segment + 1] - grid.log_density[rows, segment]
+    draws = left + (right - left) * _draw_exponential(rng.random(size), slope)
+    tails = reference.center + reference.scale * rng.standard_t(TAIL_FREEDOM, size)
+    draws = np.where(rng.random(size) < TAIL_SHARE, tails, draws)
+    inside = _interpolate(grid, draws) - grid.log_mass
+    outside = _log_student(draws, reference)
+    return draws, np.logaddexp(np.log1p(-TAIL_SHARE) + inside, np.log(TAIL_SHARE) + outside)
+
+
+def enumerate_values(conditional: Conditional, support: Support, size: int) -> Grid:
+    """Evaluate a discrete density at each value of its support.
+
+    Of an infinite and wide support only a window around the peak is evaluated; what lies outside
+    is left to the tails.
+    """
+    values = support.values
+    if support.finite or len(values) <= LARGEST_ENUMERATION:
+        nodes = np.tile(values, (size, 1))
+    else:
+        coarse = np.unique(np.rint(np.linspace(support.low, support.high, COARSE * 2)))
+        nodes = np.tile(coarse, (size, 1))
+        center, scale = _local_normal(nodes, _floor(conditional(nodes)))
+        near = np.rint(center[:, None] + np.maximum(scale, 1.0)[:, None] * MIDDLE)
+        near = np.sort(np.clip(near, support.low, support.high), axis=1)
+        near += 1e-9 * np.arange(near.shape[1])  # distinct, for the parabola
+        center, scale = _local_normal(near, _floor(conditional(np.rint(near))))
+        half = int(np.clip(8 * np.quantile(scale, 0.99), 16, len(values) // 2))
+        first = np.clip(np.rint(center) - half, support.low, None)
+        nodes = first[:, None] + np.arange(2 * half + 1)
+    log_density = conditional(nodes)
+    return Grid(nodes, log_density, nodes[:, -1], _log_sum(log_density))
+
+
+def draw_discrete(
+    rng: np.random.Generator, grid: Grid, support: Support
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a value, and return the log of its probability.
+
+    Beyond the values of an infinite support the draws have geometric tails.
+    """
+    size, count = grid.nodes.shape
+    rows = np.arange(size)
+    log_mass = np.where(np.isfinite(grid.log_mass), grid.log_mass, 0.0)
+    probabilities = np.exp(grid.log_density - log_mass[:, None])
+    cumulated = np.cumsum(probabilities, axis=1)
+    uniform = rng.random(size) * cumulated[:, -1]
+    chosen = np.minimum((cumulated <= uniform[:, None]).sum(axis=1), count - 1)
+    draws = grid.nodes[rows, chosen]
+    log_probability = grid.log_density[rows, chosen] - log_mass
+    if support.finite:
+        return draws, log_probability
+    sides = [1] if support.bounded_below else [-1, 1]
+    side = rng.choice(sides, size=size)
+    rate = 1.0 / (1.0 + 0.25 * count)
+    steps = rng.geometric(rate, size)
+    beyond = np.where(side > 0, grid.last + steps, grid.nodes[:, 0] - steps)
+    tail = rng.random(size) < TAIL_SHARE
+    log_tail = np.log(TAIL_SHARE / len(sides)) + np.log(rate) + (steps - 1) * np.log1p(-rate)
+    return (
+        np.where(tail, beyond, draws).astype(float),
+        np.where(tail, log_tail, np.log1p(-TAIL_SHARE) + log_probability),
+    )
+
+
+def _floor(values: np.ndarray) -> np.ndarray:
+    """Replace -inf by the smallest finite number that is still usable in differences."""
+    return np.where(np.isfinite(values), values, NOTHING)
+
+
+def _log_sum(values: np.ndarray) -> np.ndarray:
+    """Return log(sum(exp)) of each row, -inf for rows without mass."""
+    largest = values.max(axis=1)
+    safe = np.where(largest > -1e299, largest, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(values - safe[:, None]).sum(axis=1)) + safe
+
+
+def _local_normal(nodes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return centre and scale of the parabola through the best node and its neighbours."""
+    rows = np.arange(len(nodes))
+    best = np.clip(values.argmax(axis=1), 1, nodes.shape[1] - 2)
+    x0, x1, x2 = (nodes[rows, best + shift] for shift in (-1, 0, 1))
+    y0, y1, y2 = (values[rows, best + shift] for shift in (-1, 0, 1))
+    with np.errstate(all="ignore"):
+        left, right = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
+        curvature = 2 * (right - left) / (x2 - x0)
+        center = 0.5 * (x0 + x1) - left / curvature
+        scale = np.sqrt(-1 / curvature)
+        width = x2 - x0
+    bad = ~np.isfinite(center) | ~np.isfinite(scale) | (curvature >= 0)
+    best_node = nodes[rows, values.argmax(axis=1)]
+    center = np.where(bad, best_node, np.clip(center, x0, x2))
+    # Neighbours can't resolve less than a part of their distance, nor should they look too far.
+    return center, np.where(bad, 0.1 * width, np.clip(scale, 1e-4 * width, 2.0 * width))
+
+
+def _segment_log_masses(nodes: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the log of the mass between neighbouring nodes, for a log-linear density."""
+    width = np.diff(nodes, axis=1)
+    difference = np.abs(np.diff(values, axis=1))
+    largest = np.maximum(values[:, 1:], values[:, :-1])
+    with np.errstate(all="ignore"):
+        shape = np.where(difference > 1e-8, -np.expm1(-difference) / difference, 1.0)
+        return np.log(width) + largest + np.log(shape)
+
+
+def _draw_exponential(uniform: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Draw t in [0, 1] with density in proportion to exp(slope * t)."""
+    steep = np.abs(slope)
+    with np.errstate(all="ignore"):
+        from_end = -np.log1p(uniform * np.expm1(-steep)) / steep
+    from_end = np.where(steep > 1e-8, from_end, uniform)
+    return np.clip(np.where(slope > 0, 1 - from_end, from_end), 0.0, 1.0)
+
+
+def _interpolate(grid: Grid, points: np.ndarray) -> np.ndarray:
+    """Return the log-linear density at one point a row, -inf outside the nodes."""
+    rows = np.arange(len(points))
+    count = grid.nodes.shape[1]
+    above = (grid.nodes <= points[:, None]).sum(axis=1)
+    segment = np.clip(above - 1, 0, count - 2)
+    left, right = grid.nodes[rows, segment], grid.nodes[rows, segment + 1]
+    with np.errstate(all="ignore"):
+        place = np.where(right > left, (points - left) / (right - left), 0.0)
+    value = (1 - place) * grid.log_density[rows, segment]
+    value = value + place * grid.log_density[rows, segment + 1]
+    outside = (points < grid.nodes[:, 0]) | (points > grid.last)
+    return np.where(outside | (value < -1e299), -np.inf, value)
+
+
+def _log_student(points: np.ndarray, reference: Reference) -> np.ndarray:
+    scaled = (points - reference.center) / reference.scale
+    constant = gammaln((TAIL_FREEDOM + 1) / 2) - gammaln(TAIL_FREEDOM / 2)
+    constant -= 0.5 * np.log(TAIL_FREEDOM * np.pi) + np.log(reference.scale)
+    return constant - 0.5 * (TAIL_FREEDOM + 1) * np.log1p(scaled**2 / TAIL_FREEDOM)

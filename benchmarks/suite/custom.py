@@ -8,6 +8,7 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
+from pytensor.tensor.variable import TensorVariable
 from scipy import stats
 from scipy.special import gammaln, log_expit, logsumexp
 
@@ -88,11 +89,11 @@ def ising_evidence() -> float:
     return float(logsumexp(log_factor) - 12 * np.log(2))
 
 
-def lomax_log_density(value, tail):
+def lomax_log_density(value: TensorVariable, tail: TensorVariable) -> TensorVariable:
     return pm.math.log(tail) - (tail + 1) * pm.math.log(1 + value)
 
 
-def lomax_draw(tail, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None):
+def lomax_draw(tail: np.ndarray, rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
     return rng.pareto(tail, size=size)
 
 
@@ -109,13 +110,11 @@ def custom_likelihood_evidence() -> float:
     return float(gammaln(2 + count) - (2 + count) * np.log(1 + total) - total)
 
 
-def secant_log_density(value, center):
+def secant_log_density(value: TensorVariable, center: TensorVariable) -> TensorVariable:
     return -pm.math.log(np.pi * pm.math.cosh(value - center))
 
 
-def secant_draw(
-    center, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None
-):
+def secant_draw(center: np.ndarray, rng: np.random.Generator, size: tuple[int, ...]) -> np.ndarray:
     return center + np.log(np.tan(0.5 * np.pi * rng.uniform(size=size)))
 
 
@@ -136,7 +135,7 @@ def custom_prior_evidence() -> float:
     return log_integral(log_joint, gauss_legendre(-10, 10, panels=40))
 
 
-def loaded_die_log_probability(value, faces):
+def loaded_die_log_probability(value: TensorVariable, faces: TensorVariable) -> TensorVariable:
     possible = pm.math.and_(pm.math.ge(value, 1), pm.math.le(value, faces))
     weight = pm.math.switch(possible, value, 1)
     return pm.math.switch(
@@ -145,8 +144,8 @@ def loaded_die_log_probability(value, faces):
 
 
 def loaded_die_draw(
-    faces, rng: np.random.Generator | None = None, size: tuple[int, ...] | None = None
-):
+    faces: np.ndarray, rng: np.random.Generator, size: tuple[int, ...]
+) -> np.ndarray:
     sides = np.arange(1, int(np.max(faces)) + 1)
     return rng.choice(sides, size=size, p=sides / sides.sum())
 

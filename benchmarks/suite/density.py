@@ -6,6 +6,7 @@ nothing has to be compiled.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import pymc as pm
@@ -14,6 +15,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["BatchedDensity", "prior_points", "python_mode"]
 
@@ -85,16 +87,18 @@ class BatchedDensity:
         # Batching a parameter check joins it over the batch, so that one bad row would condemn all;
         # as a switch it stays by row.
         terms = [*model.observed_RVs, *model.potentials] if likelihood_only else None
-        log_density = rewrite_graph(
+        rewritten = rewrite_graph(
             model.logp(vars=terms), include=("canonicalize", "local_check_parameter_to_ninf_switch")
         )
+        log_density = cast(TensorVariable, rewritten)
         replacements = dict(zip(self._values, batches, strict=True))
         outputs = vectorize_graph([log_density], replacements)
         self._value = pytensor.function(batches, outputs, mode=mode, on_unused_input="ignore")
         self._gradient = None
         if differentiated:
-            gradients = vectorize_graph(pytensor.grad(log_density, differentiated), replacements)
-            gradients = [gradient.reshape((gradient.shape[0], -1)) for gradient in gradients]
+            derivatives = cast(list[TensorVariable], pytensor.grad(log_density, differentiated))
+            batched = cast(list[TensorVariable], vectorize_graph(derivatives, replacements))
+            gradients = [gradient.reshape((gradient.shape[0], -1)) for gradient in batched]
             self._gradient = pytensor.function(
                 batches, gradients, mode=mode, on_unused_input="ignore"
             )

@@ -1,4 +1,4 @@
-"""An integrator of PyMC log-densities that shares nothing with the truths of the suite.
+"""An integrator of PyMC log-densities that knows nothing of the truths of the suite.
 
 The coordinates of a model are split into five sets by a `Plan`:
 

@@ -38,8 +38,11 @@ POSITIVE = np.array([0.3, 1.2, 0.1, 0.8, 2.1, 0.5, 1.6])
 
 @contextmanager
 def silent_imputation() -> Iterator[None]:
-    """Silence PyMC's warning that it will impute; here the imputation is the point."""
-    with warnings.catch_warnings():
+    """Silence PyMC's warning that it will impute; here the imputation is the point.
+
+    A NaN among counts also makes NumPy warn as PyMC casts it to an integer that is never read.
+    """
+    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
         warnings.filterwarnings("ignore", message=".*(imputation|imputed).*")
         yield
 

@@ -123,7 +123,10 @@ def log_inverse_gamma_regression(
 
 
 def log_beta_binomial(
-    successes: np.ndarray, trials: np.ndarray, alpha: np.ndarray | float, beta: np.ndarray | float
+    successes: np.ndarray | int,
+    trials: np.ndarray | int,
+    alpha: np.ndarray | float,
+    beta: np.ndarray | float,
 ) -> np.ndarray:
     """Log probability of beta-binomial counts."""
     log_choose = gammaln(trials + 1) - gammaln(successes + 1) - gammaln(trials - successes + 1)

@@ -42,7 +42,7 @@ def log_kalman(
     start_variance
         Variance of the first state, whose mean is zero.
     """
-    mean, variance, total = 0.0, start_variance, 0.0
+    mean, variance, total = np.zeros(()), start_variance, np.zeros(())
     for observation in observations:
         predictive_variance = variance + observation_variance
         residual = observation - mean

@@ -3,8 +3,8 @@
 A graph that is batched over a thousand particles spends its time inside array operations, so an
 interpreter that calls NumPy for each of them is within a small factor of compiled code and starts
 at once, where numba takes 5 to 60 seconds for a model it has not seen. It needs every operation to
-be one array operation: PyTensor's Python linker has no such form for a few scalar functions, which
-are given one here, and falls back on loops for others, which :attr:`Program.vectorized` tells.
+be one array operation. Some scalar functions and some batched ones have no such form in PyTensor
+and get one here; a graph with any other (:attr:`Program.vectorized`) is better compiled.
 """
 
 import functools
@@ -17,18 +17,19 @@ import pytensor
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.op import Op
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.scalar.basic import Add, Cast, Clip, Mul
 from pytensor.scalar.math import Softplus
 from pytensor.scan.op import Scan
+from pytensor.tensor.basic import Join, Split
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.subtensor import AdvancedSubtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Program", "compile_with_numpy"]
+
+ArrayFunction = Callable[..., Any]
 
 
 class Program:
@@ -39,26 +40,28 @@ class Program:
     """
 
     def __init__(self, fgraph: FunctionGraph) -> None:
-        self.fgraph = fgraph
         places: dict[Variable, int] = {variable: k for k, variable in enumerate(fgraph.inputs)}
         self._constants: list[tuple[int, Any]] = []
-        self._instructions: list[tuple[Callable[..., Sequence[Any]], list[int], list[int]]] = []
-        for node in fgraph.toposort():
-            for variable in node.inputs:
-                if variable not in places:
-                    places[variable] = len(places)
-                    self._constants.append((places[variable], variable.data))
-            for variable in node.outputs:
-                places[variable] = len(places)
-            sources = [places[variable] for variable in node.inputs]
-            targets = [places[variable] for variable in node.outputs]
-            self._instructions.append((_executable(node), sources, targets))
-        for variable in fgraph.outputs:
+        self._instructions: list[tuple[ArrayFunction, list[int], list[int]]] = []
+        #: Whether no operation is a loop in Python.
+        self.vectorized = True
+
+        def place_of(variable: Variable) -> int:
             if variable not in places:
                 places[variable] = len(places)
                 self._constants.append((places[variable], variable.data))
+            return places[variable]
+
+        for node in fgraph.toposort():
+            sources = [place_of(variable) for variable in node.inputs]
+            for variable in node.outputs:
+                places[variable] = len(places)
+            function = _array_function(node)
+            self.vectorized &= function is not None
+            targets = [places[variable] for variable in node.outputs]
+            self._instructions.append((function or _perform(node), sources, targets))
+        self._output = place_of(fgraph.outputs[0])
         self._size = len(places)
-        self._output = places[fgraph.outputs[0]]
 
     def __call__(self, *inputs: np.ndarray) -> np.ndarray:
         """Evaluate the graph."""
@@ -73,11 +76,6 @@ class Program:
                     values[target] = result
         return values[self._output]
 
-    @property
-    def vectorized(self) -> bool:
-        """Whether no operation is a loop in Python."""
-        return not any(_is_loop(node.op) for node in self.fgraph.apply_nodes)
-
 
 def compile_with_numpy(inputs: Sequence[Variable], output: TensorVariable) -> Program:
     """Return an interpreted function, with all rewrites that simplify and stabilise."""
@@ -86,113 +84,131 @@ def compile_with_numpy(inputs: Sequence[Variable], output: TensorVariable) -> Pr
         include=["fast_run", "py_only"],
         exclude=["fusion", "inplace", "BlasOpt", "cxx_only", "numba"],
     )
-    last = 1000.0
-    mode = Mode(linker="py", optimizer=query).register((in2out(_to_array_operation), last))
     with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        function = pytensor.function(list(inputs), output, mode=mode, on_unused_input="ignore")
+        function = pytensor.function(
+            list(inputs), output, mode=Mode(linker="py", optimizer=query), on_unused_input="ignore"
+        )
     return Program(function.maker.fgraph)
 
 
-def _executable(node: Apply) -> Callable[..., Sequence[Any]]:
-    """Return a function from the inputs of a node to its outputs."""
-    operation = node.op
-    if isinstance(operation, Elemwise) and not _is_loop(operation):
-        name, takes, gives = operation.scalar_op.nfunc_spec
-        if takes == len(node.inputs) and gives == 1:
-            function = _find_function(name)
-            dtype = np.dtype(node.outputs[0].type.dtype)
+def _array_function(node: Apply) -> ArrayFunction | None:
+    """Return a function from the inputs of a node to its outputs, if no loop is needed."""
+    if isinstance(node.op, Elemwise):
+        return _elementwise(node)
+    if isinstance(node.op, Blockwise):
+        return _batched(node)
+    if isinstance(node.op, Scan) or type(node.op).__name__ == "OpFromGraph":
+        return None
+    return _perform(node)
 
-            def call(*arrays: Any) -> Sequence[Any]:
-                result = np.asarray(function(*arrays))
-                return (result if result.dtype == dtype else result.astype(dtype),)
 
-            return call
-    if isinstance(operation, ArrayOperation):
-        return lambda *arrays: (np.asarray(operation.function(*arrays), dtype=operation.dtype),)
+def _perform(node: Apply) -> ArrayFunction:
+    """Return PyTensor's own implementation of a node."""
 
     def perform(*arrays: Any) -> Sequence[Any]:
         storage: list[list[Any]] = [[None] for _ in node.outputs]
-        operation.perform(node, list(arrays), storage)
+        node.op.perform(node, list(arrays), storage)
         return [cell[0] for cell in storage]
 
     return perform
 
 
-def _find_function(name: str) -> Callable[..., Any]:
-    """Return the function that PyTensor names, such as ``"scipy.special.gammaln"``."""
-    module, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(module or "numpy"), attribute)
-
-
-def _is_loop(op: Op) -> bool:
-    if isinstance(op, Elemwise):
-        return getattr(op.scalar_op, "nfunc_spec", None) is None
-    return isinstance(op, Blockwise | Scan) or type(op).__name__ == "OpFromGraph"
-
-
-class ArrayOperation(Op):
-    """A NumPy function as an operation."""
-
-    __props__ = ("function", "dtype", "ndim")
-
-    def __init__(self, function: Callable[..., np.ndarray], dtype: str, ndim: int) -> None:
-        self.function = function
-        self.dtype = dtype
-        self.ndim = ndim
-
-    def make_node(self, *inputs: Variable) -> Apply:
-        """Return a node whose output has the dtype and the number of axes given."""
-        output = pytensor.tensor.TensorType(self.dtype, shape=(None,) * self.ndim)()
-        return Apply(self, list(inputs), [output])
-
-    def perform(self, node: Apply, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Call the function."""
-        outputs[0][0] = np.asarray(self.function(*inputs), dtype=self.dtype)
-
-
-def _softplus(values: np.ndarray) -> np.ndarray:
-    return np.logaddexp(0.0, values)
-
-
-def _identity(values: np.ndarray) -> np.ndarray:
-    return values
-
-
-def _gather(table: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Look each row's own indices up in its own row of a table."""
-    rows = max(len(table), len(index))
-    table = np.broadcast_to(table, (rows, *table.shape[1:]))
-    return np.take_along_axis(table, np.broadcast_to(index, (rows, *index.shape[1:])), axis=1)
-
-
-def _add(*arrays: np.ndarray) -> np.ndarray:
-    return functools.reduce(np.add, arrays)
-
-
-def _multiply(*arrays: np.ndarray) -> np.ndarray:
-    return functools.reduce(np.multiply, arrays)
-
-
-# NumPy's own functions take two arrays; PyTensor's sums and products take any number.
-_VARIADIC_FUNCTIONS: dict[type, Callable[..., np.ndarray]] = {Add: _add, Mul: _multiply}
-_SCALAR_FUNCTIONS: dict[type, Callable[..., np.ndarray]] = {
-    Softplus: _softplus,
-    Clip: np.clip,
-    Cast: _identity,
-}
-
-
-@node_rewriter([Elemwise, Blockwise])
-def _to_array_operation(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
-    output = node.outputs[0]
-    function = None
-    if isinstance(node.op, Elemwise):
-        functions = _VARIADIC_FUNCTIONS if len(node.inputs) > 2 else {}
-        function = {**_SCALAR_FUNCTIONS, **functions}.get(type(node.op.scalar_op))
-    elif isinstance(node.op.core_op, AdvancedSubtensor):
-        vectors = node.op.inputs_sig == (("i00",), ("i10",)) and node.inputs[0].type.ndim == 2
-        function = _gather if vectors and output.type.ndim == 2 else None
-    if function is None:
+def _elementwise(node: Apply) -> ArrayFunction | None:
+    operation, count = node.op.scalar_op, len(node.inputs)
+    kind = type(operation)
+    function: ArrayFunction
+    if kind is Softplus:
+        function = functools.partial(np.logaddexp, 0.0)
+    elif kind is Clip:
+        function = np.clip
+    elif kind is Cast:
+        function = np.asarray
+    elif kind in (Add, Mul) and count > 2:
+        # NumPy's own functions take two arrays; PyTensor's sums and products any number.
+        function = _reduction(np.add if kind is Add else np.multiply)
+    elif getattr(operation, "nfunc_spec", None) and operation.nfunc_spec[1:] == (count, 1):
+        # Such as "scipy.special.gammaln".
+        module, _, attribute = operation.nfunc_spec[0].rpartition(".")
+        function = getattr(importlib.import_module(module or "numpy"), attribute)
+    else:
         return None
-    operation = ArrayOperation(function, output.type.dtype, output.type.ndim)
-    return [output.type.filter_variable(operation(*node.inputs), allow_convert=True)]
+    dtype = np.dtype(node.outputs[0].type.dtype)
+
+    def call(*arrays: Any) -> Sequence[Any]:
+        result = np.asarray(function(*arrays))
+        return (result if result.dtype == dtype else result.astype(dtype),)
+
+    return call
+
+
+def _reduction(function: ArrayFunction) -> ArrayFunction:
+    return lambda *arrays: functools.reduce(function, arrays)
+
+
+def _batched(node: Apply) -> ArrayFunction | None:
+    """Return an array function for the indexing that labels and missing values lead to."""
+    core, signature = node.op.core_op, node.op.inputs_sig
+    if isinstance(core, Join):
+        cores = [len(axes) for axes in signature[1:]]
+        return _concatenate if set(cores) == {1} else None
+    if isinstance(core, Split):
+        return _split if len(signature[0]) == 1 else None
+    if isinstance(core, AdvancedSubtensor):
+        indices = len(node.inputs) - 1
+        integers = all(i.type.dtype.startswith(("int", "uint")) for i in node.inputs[1:])
+        same = len({len(axes) for axes in signature[1:]}) == 1
+        # A view of only some axes would need the slices between them.
+        whole = len(signature[0]) == indices and integers and same
+        return functools.partial(_gather, len(signature[1])) if whole else None
+    if isinstance(core, Subtensor) and len(signature) == 2 and signature[1] == ():
+        first_only = len(signature[0]) == 2 and len(node.op.outputs_sig[0]) == 1
+        return _gather_rows if first_only and core.idx_list[0] is not None else None
+    if isinstance(core, AdvancedIncSubtensor) and core.set_instead_of_inc:
+        vectors = [len(axes) for axes in signature] == [1, 1, 1]
+        index = node.inputs[2].type
+        one_mask = all(index.broadcastable[:-1]) or index.dtype != "bool"
+        return _scatter if vectors and one_mask else None
+    return None
+
+
+def _batch_shape(arrays: Sequence[np.ndarray], cores: Sequence[int]) -> tuple[int, ...]:
+    shapes = [a.shape[: a.ndim - core] for a, core in zip(arrays, cores, strict=True)]
+    return np.broadcast_shapes(*shapes)
+
+
+def _concatenate(axis: np.ndarray, *arrays: np.ndarray) -> Sequence[np.ndarray]:
+    batch = _batch_shape(arrays, [1] * len(arrays))
+    return (np.concatenate([np.broadcast_to(a, (*batch, a.shape[-1])) for a in arrays], axis=-1),)
+
+
+def _split(array: np.ndarray, axis: np.ndarray, sizes: np.ndarray) -> Sequence[np.ndarray]:
+    return np.split(array, np.cumsum(sizes.reshape(-1))[:-1], axis=-1)
+
+
+def _gather(core: int, table: np.ndarray, *indices: np.ndarray) -> Sequence[np.ndarray]:
+    """Look up table[b, i[b], j[b], ...] for each element b of a batch."""
+    batch = _batch_shape([table, *indices], [len(indices), *[core] * len(indices)])
+    table = np.broadcast_to(table, (*batch, *table.shape[table.ndim - len(indices) :]))
+    places = [
+        place.reshape(place.shape + (1,) * core) for place in np.indices(batch, sparse=True)
+    ]
+    return (table[(*places, *indices)],)
+
+
+def _gather_rows(table: np.ndarray, index: np.ndarray) -> Sequence[np.ndarray]:
+    """Look up the row table[b, i[b]] for each element b of a batch."""
+    batch = _batch_shape([table, index], [2, 0])
+    table = np.broadcast_to(table, (*batch, *table.shape[-2:]))
+    return (table[(*np.indices(batch, sparse=True), index)],)
+
+
+def _scatter(array: np.ndarray, values: np.ndarray, index: np.ndarray) -> Sequence[np.ndarray]:
+    """Set array[b, i[b]] to values[b] for each element b of a batch."""
+    if index.dtype == bool:  # a mask, the same for all
+        index = np.flatnonzero(index.reshape(-1))
+    batch = _batch_shape([array, values, index], [1, 1, 1])
+    result = np.array(np.broadcast_to(array, (*batch, array.shape[-1])))
+    width = max(values.shape[-1], index.shape[-1])
+    index = np.broadcast_to(index, (*batch, width))
+    np.put_along_axis(result, index, np.broadcast_to(values, (*batch, width)), axis=-1)
+    return (result,)

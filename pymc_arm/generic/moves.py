@@ -67,7 +67,7 @@ class Kernel:
         points = points.copy()
         size = len(points)
         log_density = target.log_density(points)
-        student = _fit_student(points[:, target.continuous]) if len(target.continuous) else None
+        student = _CrossFit(rng, points[:, target.continuous]) if len(target.continuous) else None
         step_weights = np.ones(len(STEPS)) / len(STEPS)
         scale_weights = [np.ones(len(SCALES)) / len(SCALES) for _ in target.sets]
         rates: list[float] = []
@@ -99,7 +99,7 @@ class Kernel:
         rng: np.random.Generator,
         points: np.ndarray,
         log_density: np.ndarray,
-        student: "_Student",
+        student: "_CrossFit",
         step_weights: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
         """Propose m + sqrt(1 - s^2) (x - m) + s sqrt(g) L e, reversible for the Student-t."""
@@ -135,14 +135,14 @@ class Kernel:
         rng: np.random.Generator,
         points: np.ndarray,
         chosen: tuple[np.ndarray, np.ndarray, np.ndarray],
-        student: "_Student | None",
+        student: "_CrossFit | None",
         scale_weights: np.ndarray,
     ) -> tuple[np.ndarray, float, np.ndarray]:
         """Move coordinates that share no term, each accepted by itself."""
         coordinates, terms, owner = chosen
         assert student is not None
         place = np.searchsorted(self.target.continuous, coordinates)
-        deviation = student.conditional_deviation[place]
+        deviation = student.conditional_deviation[:, place]
         choice = rng.choice(len(SCALES), size=points.shape[0], p=scale_weights)
         jump = SCALES[choice][:, None] * deviation * rng.normal(size=(len(points), len(coordinates)))
         new_points = points.copy()
@@ -202,42 +202,85 @@ class _Student:
 
     mean: np.ndarray
     factor: np.ndarray
+    inverse_factor: np.ndarray
     freedom: float
     conditional_deviation: np.ndarray
 
+    @classmethod
+    def fit(cls, points: np.ndarray) -> "_Student":
+        """Fit by moments, with a covariance that is never singular."""
+        dimension = points.shape[1]
+        finite = points[np.isfinite(points).all(axis=1)]
+        points = finite if len(finite) > 1 else np.zeros((2, dimension))
+        mean = points.mean(axis=0)
+        centered = points - mean
+        covariance = centered.T @ centered / max(len(points) - 1, 1)
+        variances = np.diag(covariance).copy()
+        variances = np.maximum(variances, 1e-12 * max(float(variances.max()), 1e-12))
+        # Few particles can't tell correlations: shrink towards none.
+        shrinkage = min(1.0, (dimension + 1) / (len(points) + dimension + 1))
+        covariance = (1 - shrinkage) * covariance + shrinkage * np.diag(variances)
+        covariance[np.diag_indices(dimension)] += 1e-9 * variances
+        factor = np.linalg.cholesky(covariance)
+        inverse_factor = np.linalg.inv(factor)
+        distances = ((centered @ inverse_factor.T) ** 2).sum(axis=1)
+        # The kurtosis of the distances tells the degrees of freedom.
+        kurtosis = float((distances**2).mean() / (dimension * (dimension + 2)))
+        freedom = float(np.clip(4 + 2 / max(kurtosis - 1, 1e-2), 4.5, 100.0))
+        shape = np.sqrt((freedom - 2) / freedom)
+        deviation = 1 / np.sqrt((inverse_factor**2).sum(axis=0))
+        return cls(mean, factor * shape, inverse_factor / shape, freedom, deviation)
+
+
+class _CrossFit:
+    """Two Student-t, each fitted to one half of the cloud and used to move the other.
+
+    A kernel fitted to the very particles that it moves is not invariant, and log Z drifts: by 0.3
+    for a Gaussian in 20 dimensions with 1000 particles.
+    """
+
+    def __init__(self, rng: np.random.Generator, points: np.ndarray) -> None:
+        size, dimension = points.shape
+        halves = _independent_halves(rng, points)
+        self._parts = [
+            (mine, _Student.fit(points[other]))
+            for mine, other in zip(halves, halves[::-1], strict=True)
+        ]
+        self.freedom = np.empty(size)
+        self.conditional_deviation = np.empty((size, dimension))
+        for mine, student in self._parts:
+            self.freedom[mine] = student.freedom
+            self.conditional_deviation[mine] = student.conditional_deviation
+
     def whiten(self, points: np.ndarray) -> np.ndarray:
         """Return L^-1 (x - m)."""
-        return np.linalg.solve(self.factor, (points - self.mean).T).T
+        result = np.empty_like(points)
+        for mine, student in self._parts:
+            result[mine] = (points[mine] - student.mean) @ student.inverse_factor.T
+        return result
 
     def color(self, points: np.ndarray) -> np.ndarray:
         """Return m + L x."""
-        return self.mean + points @ self.factor.T
+        result = np.empty_like(points)
+        for mine, student in self._parts:
+            result[mine] = student.mean + points[mine] @ student.factor.T
+        return result
 
 
-def _fit_student(points: np.ndarray) -> _Student:
-    """Fit a Student-t by its moments, with a covariance that is never singular."""
-    size, dimension = points.shape
-    finite = points[np.isfinite(points).all(axis=1)]
-    points = finite if len(finite) > 1 else np.zeros((2, dimension))
-    mean = points.mean(axis=0)
-    centered = points - mean
-    covariance = centered.T @ centered / max(len(points) - 1, 1)
-    variances = np.diag(covariance).copy()
-    floor = 1e-12 * max(float(variances.max()), 1e-12)
-    variances = np.maximum(variances, floor)
-    # Few particles can't tell correlations: shrink towards none (Ledoit and Wolf's rate).
-    shrinkage = min(1.0, (dimension + 1) / (len(points) + dimension + 1))
-    covariance = (1 - shrinkage) * covariance + shrinkage * np.diag(variances)
-    covariance[np.diag_indices(dimension)] += 1e-9 * variances
-    factor = np.linalg.cholesky(covariance)
-    whitened = np.linalg.solve(factor, centered.T)
-    # The kurtosis of the distances tells the degrees of freedom.
-    kurtosis = float((((whitened**2).sum(axis=0)) ** 2).mean() / (dimension * (dimension + 2)))
-    freedom = float(np.clip(4 + 2 / max(kurtosis - 1, 1e-2), 4.5, 100.0))
-    factor = factor * np.sqrt((freedom - 2) / freedom)
-    precision = np.linalg.inv(covariance)
-    deviation = 1 / np.sqrt(np.diag(precision))
-    return _Student(mean, factor, freedom, deviation)
+def _independent_halves(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray]:
+    """Divide particles at random (residual resampling sorts them), with copies kept together."""
+    size = len(points)
+    _, number = np.unique(points[:, 0], return_inverse=True)
+    groups = int(number.max()) + 1
+    if size < 4 or groups < 4:
+        return [np.arange(size)]
+    # Groups in random order, cut where half of the particles are reached.
+    order = rng.permutation(groups)
+    counts = np.bincount(number)[order]
+    cut = int(np.searchsorted(np.cumsum(counts), size / 2)) + 1
+    cut = min(max(cut, 1), groups - 1)
+    first = np.isin(number, order[:cut])
+    return [np.flatnonzero(first), np.flatnonzero(~first)]
 
 
 def color_coordinates(

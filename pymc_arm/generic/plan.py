@@ -143,7 +143,7 @@ class _Builder:
                     "element by element: its prior does not split. Leave it out of order."
                 )
             local = chosen
-        elif self.layout.dimension == 1:
+        elif self.layout.dimension <= 1:
             local = set(splittable)
         else:
             data = np.flatnonzero(~self.is_prior)

@@ -14,6 +14,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.transforms import CircularTransform
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace
@@ -24,6 +25,7 @@ from pytensor.scalar import Add, Neg, Sub
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.random.basic import MvNormalRV
+from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["Layout", "Slot", "TermBlock", "build_terms"]
@@ -146,7 +148,11 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         # Discrete values are whole numbers, which float64 holds exactly.
         piece = piece.astype(value.type.dtype)
         replacements[value] = pt.specify_shape(piece, slot.shape) if slot.shape else piece
-    parts = graph_replace(_checks_to_minus_infinity(parts), replacements, strict=False)
+    parts = _checks_to_minus_infinity(parts)
+    for shared in {v for v in ancestors(parts) if isinstance(v, SharedVariable)}:
+        if isinstance(shared.type, TensorType):  # pm.Data, as it is now
+            replacements[shared] = pt.constant(shared.get_value(), name=shared.name)
+    parts = graph_replace(parts, replacements, strict=False)
     blocks = [
         TermBlock(rv.name, kind, part)
         for rv, kind, part in zip(variables, kinds, parts, strict=True)

@@ -23,7 +23,7 @@ def gpc(
     move: Literal["overrelaxed", "slice"] = "overrelaxed",
     relaxation: float = 0.05,
     sweeps: int = 1,
-    order: Literal["given", "random", "informative"] | Sequence[int] | None = None,
+    order: Literal["informative", "given", "random"] | Sequence[int] = "informative",
     dtype: Any = None,
     threads: int | None = None,
     name: str = "f",

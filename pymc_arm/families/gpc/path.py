@@ -75,9 +75,9 @@ class GPCPath(Path):
         None for the paper's sequence; ``"ep"`` lets every f_n know the labels to come through
         their EP sites.
     order
-        In which order variables come in: ``"given"``, ``"random"``, ``"informative"`` (see
-        :func:`~pymc_arm.families.gpc.sequence.informative_order`), or the indices themselves. By
-        default ``"informative"`` with a look-ahead and ``"given"`` without.
+        In which order variables come in: ``"informative"`` (see
+        :func:`~pymc_arm.families.gpc.sequence.informative_order`), ``"random"`` as in the paper,
+        ``"given"``, or the indices themselves. Data sorted by label should not be taken as given.
     random_seed
         For ``order="random"``.
     dtype
@@ -105,7 +105,7 @@ class GPCPath(Path):
         relaxation: float = 0.05,
         sweeps: int = 1,
         lookahead: Literal["ep"] | None = None,
-        order: Literal["given", "random", "informative"] | Indices[int] | None = None,
+        order: Literal["informative", "given", "random"] | Indices[int] = "informative",
         random_seed: Any = None,
         dtype: Any = None,
         threads: int | None = None,
@@ -311,10 +311,8 @@ def _resolve_order(
 ) -> np.ndarray:
     """Return the order as indices."""
     size = len(covariance)
-    if order is None:
-        order = "given" if sites is None else "informative"
     if isinstance(order, str):
-        check_choice("order", order, ("given", "random", "informative"))
+        check_choice("order", order, ("informative", "given", "random"))
         if order == "random":
             return np.random.default_rng(random_seed).permutation(size)
         return informative_order(covariance, sites) if order == "informative" else np.arange(size)

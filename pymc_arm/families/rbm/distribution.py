@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
+from numba import njit
 from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.graph.basic import Variable
+from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
 from pytensor.tensor.random.op import RandomVariable
-from scipy.special import expit
 
 from pymc_arm.families.rbm.machine import Machine
 
@@ -38,16 +39,45 @@ class RBMVariable(RandomVariable):
         """Draw by Gibbs sampling from fair coins: approximate, unless the chain mixes."""
         if size is None:
             size = np.broadcast_shapes(W.shape[:-2], a.shape[:-1], b.shape[:-1])
-        x = rng.integers(2, size=(*size, a.shape[-1])).astype(float)
-        for _ in range(DRAW_TRANSITIONS):
-            hidden = rng.random((*size, b.shape[-1])) < expit(_product(x, W) + b)
-            rates = expit(_product(hidden.astype(float), np.swapaxes(W, -1, -2)) + a)
-            x = (rng.random(rates.shape) < rates).astype(float)
-        return x.astype(np.int8)
+        weights = np.broadcast_to(W, (*size, *W.shape[-2:]))
+        visible = np.broadcast_to(a, (*size, a.shape[-1]))
+        hidden = np.broadcast_to(b, (*size, b.shape[-1]))
+        draws = np.empty(visible.shape, dtype=cls.dtype)
+        for index in np.ndindex(*size):
+            draws[index] = _draw(rng, weights[index], visible[index], hidden[index])
+        return draws
 
 
-def _product(vectors: np.ndarray, matrices: np.ndarray) -> np.ndarray:
-    return (vectors[..., None, :] @ matrices)[..., 0, :]
+@njit(error_model="numpy")
+def _draw(
+    rng: np.random.Generator,
+    weights: np.ndarray,
+    visible_bias: np.ndarray,
+    hidden_bias: np.ndarray,
+) -> np.ndarray:
+    x = (rng.random(visible_bias.size) < 0.5).astype(np.float64)
+    for _ in range(DRAW_TRANSITIONS):
+        rates = 1 / (1 + np.exp(-(hidden_bias + x @ weights)))
+        hidden = (rng.random(rates.size) < rates).astype(np.float64)
+        rates = 1 / (1 + np.exp(-(visible_bias + weights @ hidden)))
+        x = (rng.random(rates.size) < rates).astype(np.float64)
+    return x.astype(np.int8)
+
+
+@numba_core_rv_funcify.register(RBMVariable)
+def _compiled_draw(op: RBMVariable, node: Any) -> Any:
+    """Tell PyTensor's numba mode, the default of PyMC 6, how to draw."""
+
+    @njit
+    def random(rng: Any, weights: Any, visible_bias: Any, hidden_bias: Any) -> Any:
+        return _draw(
+            rng,
+            np.ascontiguousarray(weights).astype(np.float64),
+            visible_bias.astype(np.float64),
+            hidden_bias.astype(np.float64),
+        )
+
+    return random
 
 
 rbm_variable = RBMVariable()

@@ -1,9 +1,10 @@
 """Recognise a machine in a model, and run it directly."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pymc as pm
+from pymc.logprob.abstract import MeasurableOp
 from pytensor.graph.traversal import ancestors
 
 from pymc_arm.families.rbm.distribution import RBMVariable
@@ -57,6 +58,7 @@ def rbm(
     draws: int = 1000,
     chains: int = 4,
     random_seed: Any = None,
+    layer: Literal["visible", "hidden"] = "visible",
     order: str | np.ndarray | None = None,
     data: Any = None,
     lookahead: str | np.ndarray | None = None,
@@ -79,7 +81,7 @@ def rbm(
         The number of independent runs, from which the standard error comes.
     random_seed
         Seed of everything random.
-    order, data, lookahead, gibbs_steps, reseed_transitions, threads
+    layer, order, data, lookahead, gibbs_steps, reseed_transitions, threads
         How units come in; see :class:`RBMPath`.
     **kwargs
         Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them.
@@ -96,6 +98,7 @@ def rbm(
     machine = W if isinstance(W, Machine) else Machine(W, a, b)
     path = RBMPath(
         machine,
+        layer=layer,
         order=order,
         data=data,
         lookahead=lookahead,
@@ -108,9 +111,7 @@ def rbm(
 
 
 def _is_random(variable: Any) -> bool:
-    """Whether a variable is drawn: a RandomVariable, or PyMC's symbolic or measurable kind."""
-    owner = variable.owner
-    return owner is not None and hasattr(owner.op, "rng_params")
+    return variable.owner is not None and isinstance(variable.owner.op, MeasurableOp)
 
 
 def _is_machine(variable: Any) -> bool:

@@ -8,6 +8,8 @@ holds the sweep and the place of the coin among all particles, so that the resul
 on how the particles are divided among threads.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numba.core import types
@@ -30,17 +32,17 @@ _FACTORS = 64
 
 
 @intrinsic
-def _as_float(typing_context, bits):
+def _as_float(typing_context: Any, bits: Any) -> Any:
     """Read the bits of an int32 as a float32."""
 
-    def generate(context, builder, signature, arguments):
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], context.get_value_type(types.float32))
 
     return types.float32(types.int32), generate
 
 
 @njit(inline="always", error_model="numpy")
-def _exp(x):
+def _exp(x: np.float32) -> np.float32:
     """Return exp(x) in single precision, for |x| <= 80, to two units in the last place."""
     k = np.floor(x * _LOG2_E + np.float32(0.5))
     f = x - k * _LN2_HIGH - k * _LN2_LOW
@@ -55,7 +57,9 @@ def _exp(x):
 
 
 @njit(inline="always", error_model="numpy")
-def _philox(low, high, sweep, key_low, key_high):
+def _philox(
+    low: np.uint64, high: np.uint64, sweep: np.uint64, key_low: np.uint64, key_high: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     """Return four random words of 32 bits for a counter of 96 bits and a key of 64."""
     mask = np.uint64(0xFFFFFFFF)
     c0, c1, c2, c3 = np.uint64(low), np.uint64(high), np.uint64(sweep), np.uint64(0)
@@ -73,7 +77,7 @@ def _philox(low, high, sweep, key_low, key_high):
 
 
 @njit(inline="always", error_model="numpy")
-def _coin(word, x):
+def _coin(word: np.uint64, x: np.float32) -> np.float32:
     """Return 1 with probability 1 / (1 + exp(-x)), else 0."""
     uniform = (np.float32(np.int32(word >> np.uint64(8))) + np.float32(0.5)) * np.float32(2**-24)
     x = min(max(x, -_SATURATION), _SATURATION)
@@ -81,7 +85,13 @@ def _coin(word, x):
 
 
 @njit("void(f4[::1], f4[::1], u8, u8, u8)", **_options)
-def toss(activations, states, key, sweep, offset):
+def toss(
+    activations: np.ndarray,
+    states: np.ndarray,
+    key: np.uint64,
+    sweep: np.uint64,
+    offset: np.uint64,
+) -> None:
     """Set each state to 1 with probability sigmoid(activation), to 0 otherwise.
 
     Parameters
@@ -93,8 +103,7 @@ def toss(activations, states, key, sweep, offset):
     sweep
         The number of the layer update within the move.
     offset
-        The number of coins tossed by the tiles before this one; even for whole tiles it need not
-        be a multiple of four, for each tile starts a counter of its own at ``offset``.
+        The number of coins that the tiles before this one toss: where its counter starts.
     """
     size = activations.size
     quarter = size // 4
@@ -118,14 +127,23 @@ def toss(activations, states, key, sweep, offset):
 
 
 @njit("void(f4[:, ::1], f4[::1])", **_options)
-def _add_bias(activations, bias):
+def _add_bias(activations: np.ndarray, bias: np.ndarray) -> None:
     for row in range(activations.shape[0]):
         for column in range(activations.shape[1]):
             activations[row, column] += bias[column]
 
 
 @njit("void(f4[:, ::1], u1[:, ::1], f4[:, ::1], f4[::1], f4[::1], i8, u8, u8)", **_options)
-def gibbs_tile(hidden, bits, weights, visible_bias, hidden_bias, repeats, key, start):
+def gibbs_tile(
+    hidden: np.ndarray,
+    bits: np.ndarray,
+    weights: np.ndarray,
+    visible_bias: np.ndarray,
+    hidden_bias: np.ndarray,
+    repeats: int,
+    key: np.uint64,
+    start: np.uint64,
+) -> None:
     """Apply ``repeats`` block Gibbs steps, h given x and then x given h, to a tile of particles.
 
     Parameters
@@ -164,13 +182,15 @@ def gibbs_tile(hidden, bits, weights, visible_bias, hidden_bias, repeats, key, s
 
 
 @njit(inline="always", error_model="numpy")
-def _excess(x):
+def _excess(x: np.float32) -> np.float32:
     """Return 1 + exp(-|x|), so that softplus(x) = max(x, 0) + log(1 + exp(-|x|))."""
     return np.float32(1.0) + _exp(max(-abs(x), -_SATURATION))
 
 
 @njit("void(f4[:, ::1], f4[::1], f4[::1], f8[::1])", fastmath=_reorder, **_options)
-def softplus_difference_tile(hidden, before, after, out):
+def softplus_difference_tile(
+    hidden: np.ndarray, before: np.ndarray, after: np.ndarray, out: np.ndarray
+) -> None:
     """Set ``out`` to sum_h softplus(g_h + after_h) - softplus(g_h + before_h), eq. (upd_rbm).
 
     The exponentials of a block are multiplied before the logarithm is taken, once a block, and

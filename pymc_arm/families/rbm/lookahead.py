@@ -1,4 +1,14 @@
-"""What is assumed of the visible units that are not in yet."""
+"""What is assumed of the units that are not in yet.
+
+Given the other layer h, a unit that is still out adds log(1 + e^{a_m + W_m^T h}) to the log-density
+in which it is summed out. That is convex in h, so every tangent lies below it:
+
+    log(1 + e^{a_m + W_m^T h})  >=  a_m mu_m + H(mu_m) + mu_m W_m^T h,
+
+with mu_m the rate at which the unit is on where they touch, and H the binary entropy. The right
+side is linear in h, so it only shifts the biases of the other layer, and the path with it is as
+cheap as the plain one, which is mu = 0.
+"""
 
 from typing import NamedTuple
 
@@ -7,37 +17,22 @@ from scipy.special import entr, expit
 
 from pymc_arm.families.rbm.machine import Machine
 
-__all__ = ["LookAhead", "look_ahead"]
+__all__ = ["Tangents", "base_rates", "mean_field_rates", "tangents"]
+
+MEAN_FIELD_SWEEPS = 200
 
 
-class LookAhead(NamedTuple):
-    """A line c_m + d_m^T h under log(1 + e^{a_m + W_m^T h}), for each visible unit m."""
+class Tangents(NamedTuple):
+    """Of each unit the constant a mu + H(mu), and the slope mu W in every unit across."""
 
-    gains: np.ndarray
+    constants: np.ndarray
     slopes: np.ndarray
 
 
-def look_ahead(lookahead, machine, data):
-    if isinstance(lookahead, str) and lookahead == "fitted":
-        return fitted(machine, data)
-    rates = base_rates(lookahead, machine, data)
-    return LookAhead(machine.a * rates + entr(rates) + entr(1 - rates), rates[:, None] * machine.W)
-
-
-def fitted(machine, data, samples=4000, transitions=20, ridge=1.0):
-    r = np.random.default_rng(0)
-    x = data[r.integers(len(data), size=samples)].astype(float)
-    for _ in range(transitions):
-        h = (r.random((samples, machine.hidden_units)) < expit(x @ machine.W + machine.b)).astype(
-            float
-        )
-        x = (r.random(x.shape) < expit(h @ machine.W.T + machine.a)).astype(float)
-    F = np.logaddexp(0, h @ machine.W.T + machine.a)
-    A = np.c_[np.ones(samples), h]
-    penalty = ridge * np.eye(A.shape[1])
-    penalty[0, 0] = 0
-    coef = np.linalg.solve(A.T @ A + penalty, A.T @ F)
-    return LookAhead(coef[0], coef[1:].T.copy())
+def tangents(rates: np.ndarray, machine: Machine) -> Tangents:
+    """Return the tangents at given rates."""
+    entropies = entr(rates) + entr(1 - rates)
+    return Tangents(machine.a * rates + entropies, rates[:, None] * machine.W)
 
 
 def base_rates(
@@ -64,20 +59,20 @@ def base_rates(
     rates = np.asarray(lookahead, dtype=float)
     if rates.shape != (units,) or not np.all((rates >= 0) & (rates <= 1)):
         raise ValueError(
-            f"lookahead must hold a rate between 0 and 1 for each of the {units} visible units; "
-            f"its shape is {rates.shape}."
+            f"lookahead must hold a rate between 0 and 1 for each of the {units} units of the "
+            f"layer; its shape is {rates.shape}."
         )
     return rates
 
 
-def mean_field_rates(machine: Machine, sweeps: int = 200) -> np.ndarray:
+def mean_field_rates(machine: Machine) -> np.ndarray:
     """Return the visible rates of the mean-field approximation of a machine.
 
     The fixed point mu = sigmoid(a + W sigmoid(b + W^T mu)) is approached from mu = 1/2 by averaging
     each update with the last, which damps oscillations.
     """
     rates = np.full(machine.visible_units, 0.5)
-    for _ in range(sweeps):
+    for _ in range(MEAN_FIELD_SWEEPS):
         hidden = expit(machine.b + rates @ machine.W)
         rates = 0.5 * (rates + expit(machine.a + machine.W @ hidden))
     return rates

@@ -36,7 +36,7 @@ def arrange(
     indices = np.asarray(order)
     if indices.shape != (units,) or not np.array_equal(np.sort(indices), np.arange(units)):
         raise ValueError(
-            f"order must contain each of the indices 0 to {units - 1} once, one for each visible "
-            f"unit; its shape is {indices.shape}."
+            f"order must contain each of the indices 0 to {units - 1} once, one for each unit of "
+            f"the layer; its shape is {indices.shape}."
         )
     return indices.astype(np.int64)

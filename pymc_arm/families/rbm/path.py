@@ -10,20 +10,22 @@ look-ahead lets it count as if it were on with its base rate mu_m instead:
     f_n(x_[n]) = prod_{m > n} e^{a_m mu_m + H(mu_m)}
                  e^{a_[n]^T x_[n]} prod_h (1 + e^{b_h + sum_{m > n} W_mh mu_m + W_[n],h^T x_[n]})
 
-with H the binary entropy. By Jensen's inequality this is a lower bound on the sum of f_N over the
-units to come, and it is tight where they do not depend on the hidden units; with mu = 0 it is the
-plain path. All mu lead to the same f_N, so that the estimate of log Z is right for any of them.
+with H the binary entropy; see :mod:`pymc_arm.families.rbm.lookahead`. All mu lead to the same f_N,
+so that the estimate of log Z is right for any of them.
+
+The two layers of a machine are alike, so that the hidden units can come in one at a time instead,
+with the visible ones summed out. With few hidden units that is much the shorter path.
 """
 
 import warnings
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from pymc_arm.errors import TrustWarning
 from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
-from pymc_arm.families.rbm.lookahead import look_ahead
+from pymc_arm.families.rbm.lookahead import base_rates, tangents
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.order import arrange
 from pymc_arm.families.rbm.threads import TilePool
@@ -36,28 +38,34 @@ __all__ = ["RBMPath", "Units"]
 CONTROL_CHAINS = 50
 # The two groups are said to differ beyond so many standard errors: one false alarm in 10^6.
 ALARM = 5.0
+# So many rows of data say enough about the hidden units.
+MOST_EXAMPLES = 5000
 
 
 class Units(NamedTuple):
-    """Particles: bits x_[n], (particle, unit), and activations g, (particle, hidden unit)."""
+    """Particles: bits x_[n], (particle, unit), and activations g, (particle, unit across)."""
 
     bits: np.ndarray
     activations: np.ndarray
 
 
 class RBMPath(Path):
-    """Visible units introduced one at a time, with block Gibbs moves.
+    """The units of one layer introduced one at a time, with block Gibbs moves.
 
     Parameters
     ----------
     machine
         The machine whose log Z is wanted.
+    layer
+        The layer that grows: ``"visible"`` is the paper's; ``"hidden"`` pays off when it has few
+        units. What is said of units below is said of this layer.
     order
         ``"given"``, ``"random"``, ``"active"`` (the paper's: the units whose variance in ``data``
         is highest come first), or the indices themselves. By default ``"active"`` if there are
         data, else ``"given"``.
     data
-        Training data, (example, visible unit), zeros and ones.
+        Training data, (example, visible unit), zeros and ones. For ``layer="hidden"``, hidden
+        units are drawn given some of the examples.
     lookahead
         The base rates mu of the units that are not in yet: ``None`` for the plain path,
         ``"data"`` for their means in ``data``, ``"mean-field"`` for those of the machine's
@@ -72,13 +80,14 @@ class RBMPath(Path):
     name
         The name of the variable in the posterior.
     random_seed
-        For ``order="random"``.
+        For ``order="random"``, and for hidden units drawn from data.
     """
 
     def __init__(
         self,
         machine: Machine,
         *,
+        layer: Literal["visible", "hidden"] = "visible",
         order: str | np.ndarray | None = None,
         data: np.ndarray | None = None,
         lookahead: str | np.ndarray | None = None,
@@ -94,15 +103,23 @@ class RBMPath(Path):
         ):
             if value < 1 or value != int(value):
                 raise ValueError(f"{argument}={value} must be a whole number, 1 or more.")
+        if layer not in ("visible", "hidden"):
+            raise ValueError(f'layer={layer!r} is not "visible" or "hidden".')
         self.machine = machine
-        self.length = machine.visible_units
+        self.layer = layer
         self.name = name
         self.gibbs_steps = int(gibbs_steps)
         self.reseed_transitions = int(reseed_transitions)
-        self.data = None if data is None else as_bits(data, machine.visible_units, "data")
-        self.order = arrange(order, machine.visible_units, self.data, random_seed)
-        ahead = look_ahead(lookahead, machine, self.data)
-        self._gains, slopes = ahead.gains[self.order], ahead.slopes[self.order]
+        examples = None if data is None else as_bits(data, machine.visible_units, "data")
+        if layer == "hidden":
+            rng = np.random.default_rng(random_seed)
+            examples = None if examples is None else _draw_hidden(rng, machine, examples)
+            machine = machine.transposed()
+        self.data = examples
+        self.length = machine.visible_units
+        self.order = arrange(order, self.length, examples, random_seed)
+        rates = base_rates(lookahead, machine, examples)
+        self._gains, slopes = (part[self.order] for part in tangents(rates, machine))
 
         weights = machine.W[self.order]
         visible_bias = machine.a[self.order]
@@ -112,6 +129,7 @@ class RBMPath(Path):
         self._plain = not slopes.any()
         self._slopes = slopes.astype(np.float32)
         self._exact_slopes = slopes
+        self._exact_hidden_bias = machine.b
         self._exact_weights = weights
         self._visible_bias = visible_bias
         self._weights = np.ascontiguousarray(weights, dtype=np.float32)
@@ -122,7 +140,7 @@ class RBMPath(Path):
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Units, float]:
         """Draw from p_1 exactly; Z_1 is a sum of two terms."""
-        bias = self.machine.b + self._exact_slopes[1:].sum(axis=0)
+        bias = self._exact_hidden_bias + self._exact_slopes[1:].sum(axis=0)
         off = np.logaddexp(0, bias).sum() + self._gains[1:].sum()
         joined = np.logaddexp(0, bias + self._exact_weights[0]) - np.logaddexp(0, bias)
         on = off + self._visible_bias[0] + joined.sum()
@@ -154,8 +172,9 @@ class RBMPath(Path):
         return Units(np.column_stack([particles.bits, column]), activations), 0.0
 
     def describe(self, n: int) -> str:
-        """Name the visible unit that comes in with p_n, by its row of W."""
-        return f"{self.name}[{self.order[n - 1]}]"
+        """Name the unit that comes in with p_n, by its row (hidden: its column) of W."""
+        name = self.name if self.layer == "visible" else "hidden"
+        return f"{name}[{self.order[n - 1]}]"
 
     def reseed(self, rng: np.random.Generator, n: int, size: int) -> Units:
         """Run Gibbs chains from random training examples (section 5.1).
@@ -178,7 +197,10 @@ class RBMPath(Path):
         return Units(chains.bits[:size], chains.activations[:size])
 
     def posterior(self, rng: np.random.Generator, particles: Units) -> dict[str, np.ndarray]:
-        """Return the bits, (draw, unit), with units in the order of the rows of W."""
+        """Return visible bits, (draw, unit), with units in the order of the rows of W."""
+        if self.layer == "hidden":
+            rates = expit(particles.activations)
+            return {self.name: (rng.random(rates.shape) < rates).astype(np.uint8)}
         bits = np.empty_like(particles.bits)
         bits[:, self.order] = particles.bits
         return {self.name: bits}
@@ -238,3 +260,10 @@ class RBMPath(Path):
                 TrustWarning,
                 stacklevel=2,
             )
+
+
+def _draw_hidden(rng: np.random.Generator, machine: Machine, examples: np.ndarray) -> np.ndarray:
+    """Draw hidden units given some of the examples."""
+    rows = rng.permutation(len(examples))[:MOST_EXAMPLES]
+    rates = expit(np.atleast_2d(examples)[rows] @ machine.W + machine.b)
+    return (rng.random(rates.shape) < rates).astype(np.uint8)

@@ -59,6 +59,15 @@ def test_every_order_gives_the_same_evidence(machine, data, order):
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("lookahead", [None, "data", "mean-field"])
+def test_hidden_units_may_come_in_instead(machine, data, lookahead):
+    path = RBMPath(machine, layer="hidden", data=data, lookahead=lookahead, threads=1)
+    assert path.length == 5
+    ratios = relative_evidence(path, machine.exact_log_evidence(), 24, 300, variant="rm")
+    assert abs(ratios.mean() - 1) < 4.4 * ratios.std(ddof=1) / np.sqrt(len(ratios))
+
+
+@pytest.mark.statistical
 @pytest.mark.parametrize("lookahead", [None, "data"])
 def test_resample_move_is_unbiased_with_few_particles(machine, data, lookahead):
     path = RBMPath(machine, data=data, lookahead=lookahead, gibbs_steps=1, threads=1)
@@ -67,10 +76,11 @@ def test_resample_move_is_unbiased_with_few_particles(machine, data, lookahead):
 
 
 @pytest.mark.statistical
-def test_posterior_has_the_means_of_the_machine_in_the_order_of_its_rows(machine, data):
+@pytest.mark.parametrize("layer", ["visible", "hidden"])
+def test_posterior_has_the_means_of_the_machine_in_the_order_of_its_rows(machine, layer):
     states = ((np.arange(2**9)[:, None] >> np.arange(9)) & 1).astype(np.uint8)
     probability = np.exp(machine.log_density(states) - machine.exact_log_evidence())
-    path = RBMPath(machine, order="random", random_seed=1, name="bits")
+    path = RBMPath(machine, layer=layer, order="random", random_seed=1, name="bits")
     rng = np.random.default_rng(0)
     result = pymc_arm.run(path, rng, 4000, variant="rm")
     bits = path.posterior(rng, result.state.particles)["bits"]
@@ -160,8 +170,9 @@ def test_reseeding_needs_data(machine):
         ({"order": [0, 0, 1]}, "each of the indices 0 to 8"),
         ({"lookahead": "data"}, "give data"),
         ({"lookahead": "oracle"}, "lookahead='oracle'"),
-        ({"lookahead": [0.5]}, "each of the 9 visible units"),
+        ({"lookahead": [0.5]}, "each of the 9 units"),
         ({"lookahead": np.full(9, 1.5)}, "between 0 and 1"),
+        ({"layer": "third"}, "layer='third'"),
         ({"gibbs_steps": 0}, "gibbs_steps=0"),
         ({"reseed_transitions": 1.5}, "reseed_transitions=1.5"),
         ({"threads": 0}, "threads=0"),

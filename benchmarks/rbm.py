@@ -1,0 +1,315 @@
+"""Restricted Boltzmann machines: precision for time, against AIS, and the speed of the kernels.
+
+``rbm`` compares Resample-Move, Adaptive Resample-Move and its variants with annealed importance
+sampling that is given the same time in the same run. ``rbm-step`` times a Gibbs step against the
+peak of single-precision matrix products. ``rbm-digits`` draws particles as images, as in the paper.
+"""
+
+import argparse
+import os
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+from scipy.special import expit
+
+import pymc_arm
+from pymc_arm.arm import initialize, iterate
+from pymc_arm.families.rbm import Machine, RBMPath
+from pymc_arm.families.rbm.kernels import _excess, gibbs_tile
+from pymc_arm.families.rbm.path import Units
+from pymc_arm.families.rbm.threads import TilePool
+
+FOLDER = Path(os.environ.get("PYMC_ARM_DATA", Path(__file__).parents[2] / "shared" / "data"))
+# File and reference log Z with its standard error.
+MACHINES = {
+    "cd25": ("rbm_cd25_500.npz", 451.28, 0.03),
+    "pcd": ("rbm_pcd_500.npz", 1006.57, 0.05),
+    "small": ("rbm_784x15.npz", 215.138406, 0.0),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to estimate log Z: options of the path, and settings of the run."""
+
+    name: str
+    path: dict
+    settings: dict
+
+
+METHODS = [
+    Method("RM", {}, {"variant": "rm"}),
+    Method("ARM", {}, {"variant": "arm"}),
+    Method("ARM-anticipate", {}, {"variant": "anticipate"}),
+    Method("ARM-reseed", {}, {"variant": "reseed", "max_rounds": 2}),
+    Method("ARM, look-ahead", {"lookahead": "data"}, {"variant": "arm"}),
+    # No generate rounds: a step that falls below a high threshold is resampled, then moved.
+    Method("ARM, move at 0.97", {}, {"variant": "arm", "threshold": 0.97, "max_rounds": 0}),
+    Method(
+        "ARM, move at 0.97, t = 3",
+        {"gibbs_steps": 3},
+        {"variant": "arm", "threshold": 0.97, "max_rounds": 0},
+    ),
+]
+
+
+def load_machine(name: str) -> Machine:
+    with np.load(FOLDER / MACHINES[name][0]) as arrays:
+        return Machine(arrays["W"], arrays["a"], arrays["b"])
+
+
+def load_digits() -> np.ndarray:
+    with np.load(FOLDER / "mnist.npz") as arrays:
+        return (arrays["train_images"] > 127).astype(np.uint8)
+
+
+@njit("void(f4[:, ::1], f4, f4[::1])", cache=True, nogil=True, error_model="numpy")
+def _tempered_difference(hidden, ratio, out):
+    """Set ``out`` to sum_h softplus(ratio g_h) - softplus(g_h)."""
+    for row in range(hidden.shape[0]):
+        total = 0.0
+        for unit in range(hidden.shape[1]):
+            old = hidden[row, unit]
+            new = ratio * old
+            total += max(new, 0.0) - max(old, 0.0) + np.log(_excess(new) / _excess(old))
+        out[row] = total
+
+
+def annealed_importance_sampling(
+    machine: Machine,
+    base_rates: np.ndarray,
+    chains: int,
+    temperatures: int,
+    rng: np.random.Generator,
+    pool: TilePool,
+    seconds: float = np.inf,
+) -> tuple[float, int]:
+    """Estimate log Z by AIS on the geometric path from the base-rate machine.
+
+    log f_beta(x) = ((1 - beta) a_0 + beta a)^T x + sum_h softplus(beta (b_h + W_h^T x)), one Gibbs
+    step at each beta. Stops, with no estimate, when ``seconds`` are over; returns log Z and the
+    number of temperatures reached, so that a first run can find how many fit into a given time.
+    """
+    rates = np.clip(base_rates, 1 / 60_000, 1 - 1 / 60_000)
+    start = np.log(rates / (1 - rates))
+    bits = (rng.random((chains, len(rates))) < rates).astype(np.uint8)
+    activations = (bits @ machine.W + machine.b).astype(np.float32)
+    log_weights = np.zeros(chains)
+    weights = machine.W.astype(np.float32)
+    tilt = machine.a - start
+    betas = np.linspace(0, 1, temperatures + 1)
+    began = time.perf_counter()
+    with pool.single_threaded_blas():
+        for step, (old, new) in enumerate(zip(betas[:-1], betas[1:], strict=True)):
+            if time.perf_counter() - began > seconds:
+                return np.nan, step
+            difference = np.empty(chains, dtype=np.float32)
+            if old == 0:
+                hidden = np.float32(new) * activations
+                difference[:] = (np.logaddexp(0, hidden) - np.log(2)).sum(axis=1)
+            else:
+                hidden = activations
+                ratio = np.float32(new / old)
+
+                def temper(tile, hidden=hidden, ratio=ratio, difference=difference):
+                    _tempered_difference(hidden[tile], ratio, difference[tile])
+
+                pool.run(temper, chains, hidden.size)
+                hidden = hidden * ratio
+            log_weights += (new - old) * (bits @ tilt) + difference
+            key = rng.integers(2**64, dtype=np.uint64)
+            scaled = weights * np.float32(new)
+            visible_bias = ((1 - new) * start + new * machine.a).astype(np.float32)
+            hidden_bias = (new * machine.b).astype(np.float32)
+
+            def move(
+                tile, hidden=hidden, scaled=scaled, visible=visible_bias, bias=hidden_bias, key=key
+            ):
+                gibbs_tile(
+                    hidden[tile], bits[tile], scaled, visible, bias, 1, key, np.uint64(tile.start)
+                )
+
+            pool.run(move, chains, hidden.size)
+            activations = hidden
+    log_start = np.logaddexp(0, start).sum() + machine.hidden_units * np.log(2)
+    largest = log_weights.max()
+    return log_start + largest + np.log(np.mean(np.exp(log_weights - largest))), temperatures
+
+
+def summarize(
+    name: str, estimates: np.ndarray, seconds: float, reference: float, error: float
+) -> None:
+    """Print one line: bias, spread, the pooled estimate and the cost of precision."""
+    errors = estimates - reference
+    ratios = np.exp(errors)
+    pooled = np.log(ratios.mean())
+    pooled_error = ratios.std(ddof=1) / ratios.mean() / np.sqrt(len(ratios))
+    distance = pooled / np.hypot(pooled_error, error)
+    print(
+        f"{name:28s} mean {estimates.mean():9.3f}  sd {estimates.std(ddof=1):6.3f}  "
+        f"log mean Z {reference + pooled:9.3f} ({distance:+5.1f} se)  {seconds:7.2f} s  "
+        f"MSE x s {np.mean(errors**2) * seconds:8.3f}",
+        flush=True,
+    )
+
+
+def main_rbm(arguments: list[str]) -> None:
+    """Compare all methods on trained machines."""
+    parser = argparse.ArgumentParser(prog="benchmarks rbm", description=main_rbm.__doc__)
+    parser.add_argument("--machines", nargs="+", choices=MACHINES, default=["cd25", "pcd"])
+    parser.add_argument("--particles", nargs="+", type=int, default=[100, 1000])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--methods", nargs="+", help="parts of names; by default all")
+    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--ais-chains", type=int, default=100)
+    parser.add_argument("--reseed-transitions", type=int, default=1500)
+    options = parser.parse_args(arguments)
+    digits = load_digits()
+    base_rates = digits.mean(axis=0)
+    pool = TilePool(options.threads)
+    for name in options.machines:
+        machine = load_machine(name)
+        _, reference, error = MACHINES[name]
+        for particles in options.particles:
+            print(f"\n{name}: log Z {reference} (se {error}); R = {particles}, {options.runs} runs")
+            for method in METHODS:
+                wanted = options.methods
+                if wanted and not any(part.lower() in method.name.lower() for part in wanted):
+                    continue
+                path = RBMPath(
+                    machine,
+                    data=digits,
+                    threads=options.threads,
+                    reseed_transitions=options.reseed_transitions,
+                    **method.path,
+                )
+                estimates, seconds = repeat(
+                    lambda rng, path=path, method=method: (
+                        pymc_arm.run(path, rng, particles, **method.settings).log_evidence
+                    ),
+                    options.runs,
+                )
+                summarize(method.name, estimates, seconds, reference, error)
+                chains = options.ais_chains
+                _, fitting = annealed_importance_sampling(
+                    machine, base_rates, chains, 10**6, np.random.default_rng(0), pool, seconds
+                )
+                fitting = max(fitting, 2)
+                estimates, seconds = repeat(
+                    lambda rng, chains=chains, fitting=fitting: annealed_importance_sampling(
+                        machine, base_rates, chains, fitting, rng, pool
+                    )[0],
+                    options.runs,
+                )
+                summarize(f"   AIS, K = {fitting}", estimates, seconds, reference, error)
+
+
+def repeat(estimate: Callable[[np.random.Generator], float], runs: int) -> tuple[np.ndarray, float]:
+    """Return the estimates of several runs and the seconds that one takes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pymc_arm.TrustWarning)
+        began = time.perf_counter()
+        estimates = [estimate(np.random.default_rng(seed)) for seed in range(runs)]
+        return np.array(estimates), (time.perf_counter() - began) / runs
+
+
+def best_time(function: Callable[[], object], repeats: int = 7) -> float:
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def main_step(arguments: list[str]) -> None:
+    """Time a full Gibbs step, and a smooth step, at 784 x 500."""
+    parser = argparse.ArgumentParser(prog="benchmarks rbm-step", description=main_step.__doc__)
+    parser.add_argument("--particles", type=int, default=1024)
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args(arguments)
+    rng = np.random.default_rng(0)
+    count, visible, hidden = options.particles, 784, 500
+    machine = Machine(rng.normal(0, 0.2, (visible, hidden)))
+    activations = rng.normal(0, 3, (count, hidden)).astype(np.float32)
+    particles = Units(np.zeros((count, visible), dtype=np.uint8), activations)
+    square = rng.random((2048, 2048), dtype=np.float32)
+    flops = 4 * count * visible * hidden
+    one = RBMPath(machine, threads=1, gibbs_steps=1)
+    two = RBMPath(machine, threads=2, gibbs_steps=1)
+
+    def with_numpy(dtype):
+        weights, states = machine.W.astype(dtype), np.zeros((count, visible), dtype=dtype)
+
+        def step():
+            on = (rng.random((count, hidden), dtype) < expit(states @ weights)).astype(dtype)
+            return (rng.random((count, visible), dtype) < expit(on @ weights.T)).astype(dtype)
+
+        return step
+
+    with one._pool.single_threaded_blas():
+        peak = 2 * 2048**3 / best_time(lambda: square @ square, options.repeats)
+        rows = [
+            ("numpy float64", best_time(with_numpy(np.float64), options.repeats)),
+            ("numpy float32", best_time(with_numpy(np.float32), options.repeats)),
+        ]
+        for name, path in (("one thread", one), ("two threads", two)):
+            path.move(rng, visible, particles)
+            rows.append(
+                (
+                    name,
+                    best_time(
+                        lambda path=path: path.move(rng, visible, particles), options.repeats
+                    ),
+                )
+            )
+        one.smooth(rng, visible, particles)
+        smooth = best_time(lambda: one.smooth(rng, visible, particles), options.repeats)
+    print(f"sgemm peak, 2048^3, one thread: {peak / 1e9:.0f} GF/s")
+    for name, seconds in rows:
+        print(f"{name:14s} {seconds * 1e3:7.2f} ms  {100 * flops / seconds / peak:5.1f} % of peak")
+    print(f"two threads over one: {rows[2][1] / rows[3][1]:.2f}x")
+    print(f"smooth step, one thread: {smooth * 1e3:.2f} ms")
+
+
+def main_digits(arguments: list[str]) -> None:
+    """Draw particles as images at n = 200 and n = 784, with excluded pixels in grey."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    parser = argparse.ArgumentParser(prog="benchmarks rbm-digits", description=main_digits.__doc__)
+    parser.add_argument("--machine", choices=MACHINES, default="pcd")
+    parser.add_argument("--particles", type=int, default=200)
+    parser.add_argument("--output", default="rbm_digits.png")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    path = RBMPath(load_machine(options.machine), data=load_digits())
+    rng = np.random.default_rng(options.seed)
+    settings = pymc_arm.Settings()
+    state = initialize(path, rng, options.particles)
+    rows = {}
+    for state, _ in iterate(path, rng, state, settings):
+        if state.position in (200, 784):
+            rows[state.position] = state
+    figure, axes = plt.subplots(2, 8, figsize=(8, 2.5))
+    for line, (position, reached) in zip(axes, rows.items(), strict=True):
+        chosen = rng.choice(len(reached.log_weights), size=8, p=np.exp(reached.log_weights))
+        for axis, particle in zip(line, chosen, strict=True):
+            image = np.full(784, 0.5)
+            image[path.order[:position]] = 1 - reached.particles.bits[particle]
+            axis.imshow(image.reshape(28, 28), cmap="gray", vmin=0, vmax=1)
+            axis.set(xticks=[], yticks=[])
+        line[0].set_ylabel(f"n = {position}")
+    figure.tight_layout()
+    figure.savefig(options.output, dpi=150)
+    print(f"{options.output}: log Z = {state.log_evidence:.2f}")
+
+
+COMMANDS = {"rbm": main_rbm, "rbm-step": main_step, "rbm-digits": main_digits}

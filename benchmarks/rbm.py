@@ -11,6 +11,8 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from pymc_arm.families.rbm import Machine, RBMPath
 from pymc_arm.families.rbm.kernels import _excess, gibbs_tile
 from pymc_arm.families.rbm.path import Units
 from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.resampling import log_mean_exp
 
 FOLDER = Path(os.environ.get("PYMC_ARM_DATA", Path(__file__).parents[2] / "shared" / "data"))
 # File and reference log Z with its standard error.
@@ -68,15 +71,27 @@ def load_digits() -> np.ndarray:
         return (arrays["train_images"] > 127).astype(np.uint8)
 
 
-@njit("void(f4[:, ::1], f4, f4[::1])", cache=True, nogil=True, error_model="numpy")
-def _tempered_difference(hidden, ratio, out):
-    """Set ``out`` to sum_h softplus(ratio g_h) - softplus(g_h)."""
+@njit(
+    "void(f4[:, ::1], f4, f8[::1])",
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
+)
+def tempered_difference(hidden, ratio, out):
+    """Set ``out`` to sum_h softplus(ratio g_h) - softplus(g_h), and multiply g by ``ratio``."""
     for row in range(hidden.shape[0]):
         total = 0.0
-        for unit in range(hidden.shape[1]):
-            old = hidden[row, unit]
-            new = ratio * old
-            total += max(new, 0.0) - max(old, 0.0) + np.log(_excess(new) / _excess(old))
+        for first in range(0, hidden.shape[1], 64):
+            linear, above, below = np.float32(0.0), np.float32(1.0), np.float32(1.0)
+            for unit in range(first, min(first + 64, hidden.shape[1])):
+                old = hidden[row, unit]
+                new = ratio * old
+                linear += max(new, np.float32(0.0)) - max(old, np.float32(0.0))
+                above *= _excess(new)
+                below *= _excess(old)
+                hidden[row, unit] = new
+            total += np.float64(linear) + np.log(np.float64(above) / np.float64(below))
         out[row] = total
 
 
@@ -84,9 +99,9 @@ def annealed_importance_sampling(
     machine: Machine,
     base_rates: np.ndarray,
     chains: int,
+    pool: TilePool,
     temperatures: int,
     rng: np.random.Generator,
-    pool: TilePool,
     seconds: float = np.inf,
 ) -> tuple[float, int]:
     """Estimate log Z by AIS on the geometric path from the base-rate machine.
@@ -98,47 +113,44 @@ def annealed_importance_sampling(
     rates = np.clip(base_rates, 1 / 60_000, 1 - 1 / 60_000)
     start = np.log(rates / (1 - rates))
     bits = (rng.random((chains, len(rates))) < rates).astype(np.uint8)
-    activations = (bits @ machine.W + machine.b).astype(np.float32)
-    log_weights = np.zeros(chains)
+    hidden = (bits @ machine.W + machine.b).astype(np.float32)
     weights = machine.W.astype(np.float32)
-    tilt = machine.a - start
+    log_weights = np.zeros(chains)
+    difference = np.empty(chains)
+
+    def gibbs_step(beta: float) -> None:
+        key = rng.integers(2**64, dtype=np.uint64)
+        scaled = weights * np.float32(beta)
+        visible_bias = ((1 - beta) * start + beta * machine.a).astype(np.float32)
+        hidden_bias = (beta * machine.b).astype(np.float32)
+
+        def on_tile(tile: slice) -> None:
+            first = np.uint64(tile.start)
+            gibbs_tile(hidden[tile], bits[tile], scaled, visible_bias, hidden_bias, 1, key, first)
+
+        pool.run(on_tile, chains, hidden.size)
+
+    def raise_temperature(ratio: float) -> None:
+        def on_tile(tile: slice) -> None:
+            tempered_difference(hidden[tile], np.float32(ratio), difference[tile])
+
+        pool.run(on_tile, chains, hidden.size)
+
     betas = np.linspace(0, 1, temperatures + 1)
     began = time.perf_counter()
     with pool.single_threaded_blas():
-        for step, (old, new) in enumerate(zip(betas[:-1], betas[1:], strict=True)):
+        for step, (old, new) in enumerate(pairwise(betas)):
             if time.perf_counter() - began > seconds:
                 return np.nan, step
-            difference = np.empty(chains, dtype=np.float32)
-            if old == 0:
-                hidden = np.float32(new) * activations
-                difference[:] = (np.logaddexp(0, hidden) - np.log(2)).sum(axis=1)
+            if step == 0:
+                hidden *= np.float32(new)
+                difference[:] = (np.logaddexp(0, hidden, dtype=float) - np.log(2)).sum(axis=1)
             else:
-                hidden = activations
-                ratio = np.float32(new / old)
-
-                def temper(tile, hidden=hidden, ratio=ratio, difference=difference):
-                    _tempered_difference(hidden[tile], ratio, difference[tile])
-
-                pool.run(temper, chains, hidden.size)
-                hidden = hidden * ratio
-            log_weights += (new - old) * (bits @ tilt) + difference
-            key = rng.integers(2**64, dtype=np.uint64)
-            scaled = weights * np.float32(new)
-            visible_bias = ((1 - new) * start + new * machine.a).astype(np.float32)
-            hidden_bias = (new * machine.b).astype(np.float32)
-
-            def move(
-                tile, hidden=hidden, scaled=scaled, visible=visible_bias, bias=hidden_bias, key=key
-            ):
-                gibbs_tile(
-                    hidden[tile], bits[tile], scaled, visible, bias, 1, key, np.uint64(tile.start)
-                )
-
-            pool.run(move, chains, hidden.size)
-            activations = hidden
+                raise_temperature(new / old)
+            log_weights += (new - old) * (bits @ (machine.a - start)) + difference
+            gibbs_step(new)
     log_start = np.logaddexp(0, start).sum() + machine.hidden_units * np.log(2)
-    largest = log_weights.max()
-    return log_start + largest + np.log(np.mean(np.exp(log_weights - largest))), temperatures
+    return log_start + log_mean_exp(log_weights), temperatures
 
 
 def summarize(
@@ -164,22 +176,21 @@ def main_rbm(arguments: list[str]) -> None:
     parser.add_argument("--machines", nargs="+", choices=MACHINES, default=["cd25", "pcd"])
     parser.add_argument("--particles", nargs="+", type=int, default=[100, 1000])
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--methods", nargs="+", help="parts of names; by default all")
+    names = [method.name for method in METHODS]
+    parser.add_argument("--methods", nargs="+", choices=names, default=names)
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--ais-chains", type=int, default=100)
     parser.add_argument("--reseed-transitions", type=int, default=1500)
     options = parser.parse_args(arguments)
     digits = load_digits()
     base_rates = digits.mean(axis=0)
-    pool = TilePool(options.threads)
     for name in options.machines:
         machine = load_machine(name)
         _, reference, error = MACHINES[name]
         for particles in options.particles:
             print(f"\n{name}: log Z {reference} (se {error}); R = {particles}, {options.runs} runs")
             for method in METHODS:
-                wanted = options.methods
-                if wanted and not any(part.lower() in method.name.lower() for part in wanted):
+                if method.name not in options.methods:
                     continue
                 path = RBMPath(
                     machine,
@@ -189,24 +200,28 @@ def main_rbm(arguments: list[str]) -> None:
                     **method.path,
                 )
                 estimates, seconds = repeat(
-                    lambda rng, path=path, method=method: (
-                        pymc_arm.run(path, rng, particles, **method.settings).log_evidence
-                    ),
-                    options.runs,
+                    partial(run_path, path, particles, method.settings), options.runs
                 )
                 summarize(method.name, estimates, seconds, reference, error)
-                chains = options.ais_chains
-                _, fitting = annealed_importance_sampling(
-                    machine, base_rates, chains, 10**6, np.random.default_rng(0), pool, seconds
+                anneal = partial(
+                    annealed_importance_sampling,
+                    machine,
+                    base_rates,
+                    options.ais_chains,
+                    TilePool(options.threads),
                 )
+                _, fitting = anneal(10**6, np.random.default_rng(0), seconds)
                 fitting = max(fitting, 2)
-                estimates, seconds = repeat(
-                    lambda rng, chains=chains, fitting=fitting: annealed_importance_sampling(
-                        machine, base_rates, chains, fitting, rng, pool
-                    )[0],
-                    options.runs,
-                )
+                estimates, seconds = repeat(partial(first_of, anneal, fitting), options.runs)
                 summarize(f"   AIS, K = {fitting}", estimates, seconds, reference, error)
+
+
+def run_path(path: RBMPath, particles: int, settings: dict, rng: np.random.Generator) -> float:
+    return pymc_arm.run(path, rng, particles, **settings).log_evidence
+
+
+def first_of(anneal: Callable, temperatures: int, rng: np.random.Generator) -> float:
+    return anneal(temperatures, rng)[0]
 
 
 def repeat(estimate: Callable[[np.random.Generator], float], runs: int) -> tuple[np.ndarray, float]:
@@ -260,14 +275,8 @@ def main_step(arguments: list[str]) -> None:
         ]
         for name, path in (("one thread", one), ("two threads", two)):
             path.move(rng, visible, particles)
-            rows.append(
-                (
-                    name,
-                    best_time(
-                        lambda path=path: path.move(rng, visible, particles), options.repeats
-                    ),
-                )
-            )
+            move = partial(path.move, rng, visible, particles)
+            rows.append((name, best_time(move, options.repeats)))
         one.smooth(rng, visible, particles)
         smooth = best_time(lambda: one.smooth(rng, visible, particles), options.repeats)
     print(f"sgemm peak, 2048^3, one thread: {peak / 1e9:.0f} GF/s")
@@ -293,9 +302,9 @@ def main_digits(arguments: list[str]) -> None:
     path = RBMPath(load_machine(options.machine), data=load_digits())
     rng = np.random.default_rng(options.seed)
     settings = pymc_arm.Settings()
-    state = initialize(path, rng, options.particles)
+    start = initialize(path, rng, options.particles)
     rows = {}
-    for state, _ in iterate(path, rng, state, settings):
+    for state, _ in iterate(path, rng, start, settings):
         if state.position in (200, 784):
             rows[state.position] = state
     figure, axes = plt.subplots(2, 8, figsize=(8, 2.5))

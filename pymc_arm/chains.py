@@ -11,15 +11,16 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from pymc_arm.allocation import increment_variances, optimal_counts, predicted_variance
 from pymc_arm.arm import Info, Run, State, run
-from pymc_arm.path import Path
+from pymc_arm.path import Particles, Path
 from pymc_arm.progress import ChainProgress
+from pymc_arm.refine import Bridge
 from pymc_arm.resampling import SCHEMES
 from pymc_arm.settings import Settings
 
@@ -31,8 +32,10 @@ class Chain:
     """One run with equally weighted draws from its end."""
 
     run: Run
-    draws: dict[str, np.ndarray]
+    particles: Particles = field(repr=False)
+    draws: dict[str, np.ndarray] = field(repr=False)
     seconds: float
+    refined: Bridge | None = None
 
     @property
     def log_evidence(self) -> float:
@@ -99,16 +102,17 @@ def _run_chain(
 ) -> Chain:
     started = time.perf_counter()
     result = run(path, rng, particles, counts=counts, report=report, **vars(settings))
-    draws = equally_weighted(path, rng, result.state, particles, settings)
-    return Chain(result, draws, time.perf_counter() - started)
+    final = equally_weighted(path, rng, result.state, particles, settings)
+    draws = {} if final is None else path.posterior(rng, final)
+    return Chain(result, final, draws, time.perf_counter() - started)
 
 
 def equally_weighted(
     path: Path, rng: np.random.Generator, state: State, size: int, settings: Settings
-) -> dict[str, np.ndarray]:
-    """Resample the final particles, and move the copies apart."""
+) -> Particles | None:
+    """Resample the final particles, and move the copies apart; None if no particle is left."""
     if state.log_evidence == -np.inf:
-        return {}
+        return None
     particles, count = state.particles, path.count(state.particles)
     unequal = count != size or np.ptp(state.log_weights) > 0
     if unequal:
@@ -117,7 +121,7 @@ def equally_weighted(
         particles, _ = path.move(rng, state.position, particles)
     elif len(np.unique(state.ancestors)) < count:
         particles, _ = path.move(rng, state.position, particles)
-    return path.posterior(rng, particles)
+    return particles
 
 
 def pilot(

@@ -150,6 +150,17 @@ class Path(ABC):
         """Return draws by variable name, as the user wrote the model, from particles at p_N."""
         return {"x": np.asarray(particles)}
 
+    def continuous(self, particles: Particles) -> np.ndarray | None:
+        """Return particles at p_N as points (size, dimension) of an unbounded space.
+
+        None where there is no such space (discrete variables): then log Z can't be refined.
+        """
+        return None
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f_N at points of the space of :meth:`continuous`."""
+        raise ValueError(f"{type(self).__name__} has no density on a continuous space.")
+
     def count(self, particles: Particles) -> int:
         """Return the number of particles in a set."""
         while isinstance(particles, (dict, tuple)):

@@ -17,7 +17,7 @@ from pymc_arm._compat import InferenceTree, make_tree
 from pymc_arm.chains import Chain
 from pymc_arm.resampling import log_mean_exp
 
-__all__ = ["Evidence", "make_dataset", "make_inference_tree", "pool"]
+__all__ = ["Estimates", "Evidence", "choose", "make_dataset", "make_inference_tree", "pool"]
 
 # Fields of Info that become (chain, step) variables of the group ``arm``, by their names there.
 HISTORY = {
@@ -33,6 +33,12 @@ HISTORY = {
     "kernel_calls": "kernel_calls",
     "distinct_fraction": "distinct_fraction",
 }
+
+
+# How many chains' worth of knowledge about the error a single run's own prediction counts for.
+PREDICTION_FREEDOM = 8
+# The chance to discard a prediction that is right.
+TOO_SMALL = 0.01
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,9 @@ class Evidence:
 def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -> Evidence:
     """Pool chains into the log of the mean of Z-hat, with its standard error.
 
-    For several chains the error is the spread of Z-hat between them, over the square root of their
-    number; for one chain it is what the run predicts of itself.
+    Two things tell the error: the spread of Z-hat between chains, which is right but rough when
+    they are few, and the variance that each run predicts of itself, which is precise but may miss
+    something. They are averaged, unless the spread shows that the prediction is too small.
 
     Examples
     --------
@@ -67,18 +74,54 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
     values = np.asarray(log_evidences, dtype=float)
     log_evidence = log_mean_exp(values)
     chains = len(values)
-    if log_evidence == -np.inf:
-        return Evidence(-np.inf, np.inf, 1)
+    if not np.isfinite(log_evidence):
+        return Evidence(log_evidence, np.inf, 1)
+    predicted = float(np.mean(predicted_variances))
     if chains == 1:
-        # A single run knows its own error no better than about ten observations would.
-        return Evidence(log_evidence, float(np.sqrt(predicted_variances[0])), 10)
-    ratios = np.exp(values - log_evidence)
-    return Evidence(log_evidence, float(ratios.std(ddof=1) / np.sqrt(chains)), chains - 1)
+        return Evidence(log_evidence, float(np.sqrt(predicted)), PREDICTION_FREEDOM)
+    spread = float(np.exp(values - log_evidence).var(ddof=1))
+    freedom = chains - 1
+    limit = stats.f.ppf(1 - TOO_SMALL, freedom, np.inf) * predicted
+    if spread > limit or not np.isfinite(predicted) or predicted == 0:
+        return Evidence(log_evidence, float(np.sqrt(spread / chains)), freedom)
+    total = freedom + PREDICTION_FREEDOM
+    variance = (freedom * spread + PREDICTION_FREEDOM * predicted) / total
+    return Evidence(log_evidence, float(np.sqrt(variance / chains)), total)
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The exploring and the refined estimate, and which of them is *the* estimate."""
+
+    explore: Evidence
+    refine: Evidence | None
+    overlap: float
+    chosen: str
+
+    @property
+    def evidence(self) -> Evidence:
+        """The better of the two."""
+        return self.refine if self.chosen == "refine" and self.refine else self.explore
+
+
+def choose(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
+    """Pool both estimates, and choose: the refined one, if q overlaps and its error is smaller."""
+    explore = pool(
+        [chain.log_evidence for chain in chains], [chain.predicted_variance for chain in chains]
+    )
+    bridges = [chain.refined for chain in chains if chain.refined is not None]
+    if len(bridges) < len(chains) or not all(b.trustworthy for b in bridges):
+        overlap = min((b.overlap for b in bridges), default=np.nan)
+        return Estimates(explore, None, float(overlap), "explore")
+    refined = pool([b.log_evidence for b in bridges], [b.variance for b in bridges])
+    better = wanted is True or refined.standard_error < explore.standard_error
+    overlap = min(b.overlap for b in bridges)
+    return Estimates(explore, refined, float(overlap), "refine" if better else "explore")
 
 
 def make_inference_tree(
     chains: Sequence[Chain],
-    evidence: Evidence,
+    estimates: Estimates,
     settings: Mapping[str, Any],
     *,
     coords: Mapping[str, Any] | None = None,
@@ -95,12 +138,13 @@ def make_inference_tree(
         for name in (chains[alive[0]].draws if alive else {})
     }
     groups = {"posterior": make_dataset(draws, ("chain", "draw"), coords, dims)} if draws else {}
-    groups["sample_stats"] = _sample_stats(chains)
+    groups["sample_stats"] = _sample_stats(chains, estimates.chosen)
     groups["arm"] = _history(chains)
     if observed:
         groups["observed_data"] = make_dataset(observed, (), coords, dims)
     if constants:
         groups["constant_data"] = make_dataset(constants, (), coords, dims)
+    evidence = estimates.evidence
     low, high = evidence.interval()
     attributes = {
         "inference_library": "pymc_arm",
@@ -109,6 +153,10 @@ def make_inference_tree(
         "log_marginal_likelihood_df": float(evidence.degrees_of_freedom),
         "log_marginal_likelihood_low": low,
         "log_marginal_likelihood_high": high,
+        "estimate": estimates.chosen,
+        "explore_log_marginal_likelihood": estimates.explore.log_evidence,
+        "explore_log_marginal_likelihood_se": estimates.explore.standard_error,
+        **_refined_attributes(estimates),
         "sampling_time": float(sum(chain.seconds for chain in chains)),
         **{name: _plain(value) for name, value in settings.items()},
     }
@@ -138,9 +186,24 @@ def make_dataset(
     return xr.Dataset(variables, coords=used)
 
 
-def _sample_stats(chains: Sequence[Chain]) -> xr.Dataset:
+def _refined_attributes(estimates: Estimates) -> dict[str, float]:
+    if estimates.refine is None:
+        return {"refine_overlap": estimates.overlap}
+    return {
+        "refine_log_marginal_likelihood": estimates.refine.log_evidence,
+        "refine_log_marginal_likelihood_se": estimates.refine.standard_error,
+        "refine_overlap": estimates.overlap,
+    }
+
+
+def _sample_stats(chains: Sequence[Chain], chosen: str) -> xr.Dataset:
+    explored = [chain.log_evidence for chain in chains]
+    refined = [np.nan if c.refined is None else c.refined.log_evidence for c in chains]
     values = {
-        "log_marginal_likelihood": [chain.log_evidence for chain in chains],
+        "log_marginal_likelihood": refined if chosen == "refine" else explored,
+        "explore_log_marginal_likelihood": explored,
+        "refined_log_marginal_likelihood": refined,
+        "refined_variance": [np.nan if c.refined is None else c.refined.variance for c in chains],
         "predicted_variance": [chain.predicted_variance for chain in chains],
         "sampling_time": [chain.seconds for chain in chains],
     }

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,12 +15,16 @@ from pymc_arm.generic.compiled import compile_model
 from pymc_arm.generic.plan import Plan
 from pymc_arm.generic.prior import batched_function
 from pymc_arm.path import Path
-from pymc_arm.results import Evidence, make_inference_tree, pool
+from pymc_arm.refine import refine_chains
+from pymc_arm.results import Estimates, choose, make_inference_tree
 from pymc_arm.settings import Settings
 
 __all__ = ["plan", "sample", "sample_path"]
 
 _log = logging.getLogger("pymc")
+
+# Fewer draws than this can't tell how well an approximation fits.
+SMALLEST_CLOUD = 50
 
 
 def sample(
@@ -36,6 +41,7 @@ def sample(
     family: str = "auto",
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
     budget: int | None = None,
+    refine: bool | Literal["auto"] = "auto",
     progressbar: bool = True,
     return_inferencedata: bool = True,
     idata_kwargs: Mapping[str, Any] | None = None,
@@ -73,6 +79,9 @@ def sample(
         ``"auto"`` asks the registered families first; ``"generic"`` does not; or a family's name.
     allocation, budget
         See :func:`sample_path`.
+    refine
+        Whether to sharpen log Z by a bridge to a fitted density, where all variables are
+        continuous. ``"auto"`` keeps the better of the two estimates.
     progressbar
         Whether to show progress.
     return_inferencedata
@@ -126,8 +135,8 @@ def sample(
     if chosen is None:
         # Data is tempered in so that gamma equals the threshold: then it is time to resample.
         settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
-    results, evidence, recorded = _run(
-        path, draws, chains, cores, random_seed, allocation, budget, progressbar, settings
+    results, estimates, recorded = _run(
+        path, draws, chains, cores, random_seed, allocation, budget, progressbar, refine, settings
     )
     if not return_inferencedata:
         return results
@@ -136,7 +145,7 @@ def sample(
     coords, dims = coords_and_dims(model)
     result = make_inference_tree(
         results,
-        evidence,
+        estimates,
         {**recorded, **attributes},
         coords=coords,
         dims=dims,
@@ -201,6 +210,7 @@ def sample_path(
     random_seed: int | Sequence[int] | np.random.Generator | None = None,
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
     budget: int | None = None,
+    refine: bool | Literal["auto"] = "auto",
     progressbar: bool = True,
     coords: Mapping[str, Any] | None = None,
     dims: Mapping[str, Sequence[str]] | None = None,
@@ -220,6 +230,8 @@ def sample_path(
         ``budget``.
     budget
         R_tot for ``allocation="optimal"``; by default ``draws`` a step.
+    refine
+        As in :func:`sample`; it needs a path with :meth:`Path.continuous`.
     coords, dims
         Labels for the draws, as in ArviZ.
     **settings
@@ -240,10 +252,10 @@ def sample_path(
     >>> bool(abs(error) < 0.1)
     True
     """
-    results, evidence, recorded = _run(
-        path, draws, chains, cores, random_seed, allocation, budget, progressbar, settings
+    results, estimates, recorded = _run(
+        path, draws, chains, cores, random_seed, allocation, budget, progressbar, refine, settings
     )
-    return make_inference_tree(results, evidence, recorded, coords=coords, dims=dims)
+    return make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
 
 
 def _run(
@@ -255,18 +267,22 @@ def _run(
     allocation: str,
     budget: int | None,
     progressbar: bool,
+    refine: bool | Literal["auto"],
     settings: dict[str, Any],
-) -> tuple[list[Chain], Evidence, dict[str, Any]]:
-    """Run the chains of a path, and pool them."""
+) -> tuple[list[Chain], Estimates, dict[str, Any]]:
+    """Run the chains of a path, refine them, and pool them."""
     for name, value in {"draws": draws, "chains": chains, "cores": cores}.items():
         if value is not None and (value != int(value) or value < 1):
             raise ValueError(f"{name}={value} must be a whole number, 1 or more.")
     if allocation not in ("adaptive", "pilot", "optimal"):
         raise ValueError(f"allocation={allocation!r} is not 'adaptive', 'pilot' or 'optimal'.")
+    if refine not in (True, False, "auto"):
+        raise ValueError(f"refine={refine!r} is not True, False or 'auto'.")
     if budget is not None and allocation != "optimal":
         raise ValueError(f"budget={budget} has a meaning only with allocation='optimal'.")
     config = Settings(**settings)
     *generators, spare = spawn_generators(random_seed, chains)
+    refiners = spare.spawn(chains)
     counts = None
     if allocation != "adaptive":
         path, counts = pilot(
@@ -276,11 +292,24 @@ def _run(
     results = run_chains(
         path, draws, generators, config, counts=counts, cores=cores, progressbar=progressbar
     )
-    evidence = pool(
-        [chain.log_evidence for chain in results], [chain.predicted_variance for chain in results]
-    )
+    if refine:
+        results = _refine(path, results, refiners)
     recorded = {"draws": draws, "chains": chains, "allocation": allocation, **vars(config)}
-    return results, evidence, recorded
+    return results, choose(results, refine), recorded
+
+
+def _refine(
+    path: Path, chains: list[Chain], generators: Sequence[np.random.Generator]
+) -> list[Chain]:
+    """Add a bridge estimate to each chain, if the path has a continuous space for it."""
+    if any(chain.particles is None for chain in chains):
+        return chains
+    clouds = [path.continuous(chain.particles) for chain in chains]
+    points = [cloud for cloud in clouds if cloud is not None]
+    if len(points) < len(chains) or len(points[0]) < SMALLEST_CLOUD:
+        return chains
+    bridges = refine_chains(path.log_density, points, generators)
+    return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
 
 
 def _with_deterministics(model: pm.Model, chain: Chain) -> Chain:
@@ -295,4 +324,4 @@ def _with_deterministics(model: pm.Model, chain: Chain) -> Chain:
     values = batched_function(inputs, outputs)(*(chain.draws[rv.name] for rv in model.free_RVs))
     names = [variable.name for variable in model.deterministics]
     draws = {**chain.draws, **dict(zip(names, values, strict=True))}
-    return Chain(chain.run, draws, chain.seconds)
+    return replace(chain, draws=draws)

@@ -158,7 +158,7 @@ PLANS: dict[str, Plan] = {
         gaussian=("center", "covariate_unobserved"),
         grid={"slope": gauss_legendre(-8, 10, panels=40, order=8)},
     ),
-    # Years outside this range, and more disasters in a year, have less than 1e-5 of the mass.
+    # Years outside this range, and more disasters in a year, have less than 1e-4 of the mass.
     "missing_disasters": Plan(
         enumerated={"switch": np.arange(28, 56)},
         grid={"early": gauss_legendre(0.4, 1.8, 2, 10), "late": gauss_legendre(-0.9, 0.8, 2, 10)},

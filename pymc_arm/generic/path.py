@@ -208,10 +208,14 @@ class GenericPath(Path):
         """Join particles, or grids whose rows differ in length."""
         return Grid.join(sets) if isinstance(sets[0], Grid) else super().join(sets)
 
-    def log_density(self, particles: np.ndarray) -> np.ndarray:
+    def continuous(self, particles: np.ndarray) -> np.ndarray | None:
+        """Return the particles themselves, if no coordinate is discrete."""
+        return None if self._discrete.any() or not particles.shape[1] else particles
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f_N, normalised as log Z is."""
         everything = np.ones(self.density.count)
-        return self.log_normalizer + self.density.sum(particles, everything)
+        return self.log_normalizer + self.density.sum(points, everything)
 
     def _introduces(self, n: Position) -> bool:
         return n.previous == 0.0 and self.plan.steps[n.step - 1].coordinate is not None

@@ -109,10 +109,11 @@ def informative_order(covariance: np.ndarray, sites: Sites | None = None) -> np.
 
     With EP sites these are the labels EP is least sure of: what a site gets wrong about its
     label is then corrected while few variables have come in. Over the whole sequence of the
-    hardest setting of the paper, independent draws are 70 % effective in this order, 9 % as given.
+    hardest setting of the paper, independent draws are about 70 % effective in this order and
+    about 10 % as given; it was the best of eleven orders tried there.
     Without sites each variable is the one least determined by those before it: the order of the
-    pivots of a Cholesky factorisation. At that setting the standard deviation of ARM's log Z is
-    then a third of what it is in a random order, and data sorted by label cannot do harm.
+    pivots of a Cholesky factorisation. It does not look at the labels, so that data
+    sorted by label, which make the order as given useless there, do no harm.
     """
     if sites is not None:
         return np.argsort(sites.score, kind="stable")

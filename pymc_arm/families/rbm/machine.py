@@ -135,7 +135,7 @@ class Machine:
         >>> machine = Machine(W=[[1.0, -1.0], [0.5, 2.0], [0.0, 1.0]])
         >>> result = machine.log_likelihood([[0, 1, 1], [0, 0, 0]], [5.10, 5.14, 5.14])
         >>> round(result.mean, 2), round(result.standard_error, 3)
-        (-1.97, 0.015)
+        (-2.42, 0.013)
         """
         if hasattr(log_evidence, "sample_stats"):
             log_evidence = log_evidence.sample_stats["log_marginal_likelihood"].values

@@ -20,7 +20,7 @@ from pymc_arm.resampling import effective_sample_size, log_mean_exp
 __all__ = ["Bridge", "bridge", "refine_chains"]
 
 # Below this share of effective draws on either side, q and the posterior hardly meet.
-SMALLEST_OVERLAP = 0.02
+SMALLEST_OVERLAP = 0.15
 # Above this one, a single component is good enough.
 GOOD_OVERLAP = 0.4
 LARGEST_COMPONENTS = 4

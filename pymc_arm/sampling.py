@@ -1,6 +1,7 @@
 """``sample`` and ``plan`` for PyMC models, and ``sample_path`` for any path."""
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -8,8 +9,16 @@ from typing import Any, Literal
 import numpy as np
 import pymc as pm
 
-from pymc_arm._compat import InferenceTree, constant_data, coords_and_dims, observed_data
+from pymc_arm._compat import (
+    InferenceTree,
+    constant_data,
+    coords_and_dims,
+    observed_data,
+    set_attributes,
+)
 from pymc_arm.chains import Chain, pilot, run_chains, spawn_generators
+from pymc_arm.diagnose import diagnose
+from pymc_arm.errors import TrustWarning
 from pymc_arm.families.registry import find_family
 from pymc_arm.generic.compiled import compile_model
 from pymc_arm.generic.plan import Plan
@@ -152,6 +161,7 @@ def sample(
         observed=observed_data(model),
         constants=constant_data(model),
     )
+    _judge(result)
     if dict(idata_kwargs or {}).get("log_likelihood"):
         with model:
             pm.compute_log_likelihood(result, progressbar=False)
@@ -255,7 +265,19 @@ def sample_path(
     results, estimates, recorded = _run(
         path, draws, chains, cores, random_seed, allocation, budget, progressbar, refine, settings
     )
-    return make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
+    result = make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
+    _judge(result)
+    return result
+
+
+def _judge(result: InferenceTree) -> None:
+    """Write the verdict into a result, and warn if it is not good."""
+    report = diagnose(result)
+    verdict = {"verdict": report.status, "verdict_reasons": str(report)}
+    result.attrs.update(verdict)
+    set_attributes(result, "arm", verdict)
+    if report.status != "ok":
+        warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=3)
 
 
 def _run(

@@ -72,9 +72,7 @@ def _refuse_simulator(rv: TensorVariable) -> None:
     )
 
 
-def check_density(
-    model: pm.Model, layout: Layout, density: LogDensity, draws: np.ndarray
-) -> None:
+def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: np.ndarray) -> None:
     """Refuse models whose density is zero or not a number at every prior draw."""
     if not density.count:
         return

@@ -16,7 +16,14 @@ from scipy.special import gammaln
 
 from pymc_arm.generic.support import Support
 
-__all__ = ["Grid", "Reference", "draw_continuous", "draw_discrete", "enumerate_values", "quadrature"]
+__all__ = [
+    "Grid",
+    "Reference",
+    "draw_continuous",
+    "draw_discrete",
+    "enumerate_values",
+    "quadrature",
+]
 
 # log g at (particles, values), for an array (particles, values) of the new coordinate.
 Conditional = Callable[[np.ndarray], np.ndarray]
@@ -27,7 +34,9 @@ TAIL_FREEDOM = 3.0
 COARSE = 13
 # In standard deviations of the local normal approximation.
 MIDDLE = np.array([-3.0, -1.5, -0.5, 0.5, 1.5, 3.0])
-FINE = np.array([*np.arange(-6.0, -3.0, 1.0), *np.arange(-3.0, 3.01, 0.5), *np.arange(4.0, 6.1, 1.0)])
+FINE = np.array(
+    [*np.arange(-6.0, -3.0, 1.0), *np.arange(-3.0, 3.01, 0.5), *np.arange(4.0, 6.1, 1.0)]
+)
 LARGEST_REFINEMENTS = 8
 # Refinement ends when so many particles have found their peak; the others pay in variance.
 ENOUGH_STABLE = 0.995

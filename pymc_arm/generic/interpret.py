@@ -189,9 +189,7 @@ def _gather(core: int, table: np.ndarray, *indices: np.ndarray) -> Sequence[np.n
     """Look up table[b, i[b], j[b], ...] for each element b of a batch."""
     batch = _batch_shape([table, *indices], [len(indices), *[core] * len(indices)])
     table = np.broadcast_to(table, (*batch, *table.shape[table.ndim - len(indices) :]))
-    places = [
-        place.reshape(place.shape + (1,) * core) for place in np.indices(batch, sparse=True)
-    ]
+    places = [place.reshape(place.shape + (1,) * core) for place in np.indices(batch, sparse=True)]
     return (table[(*places, *indices)],)
 
 

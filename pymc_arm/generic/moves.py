@@ -144,7 +144,9 @@ class Kernel:
         place = np.searchsorted(self.target.continuous, coordinates)
         deviation = student.conditional_deviation[:, place]
         choice = rng.choice(len(SCALES), size=points.shape[0], p=scale_weights)
-        jump = SCALES[choice][:, None] * deviation * rng.normal(size=(len(points), len(coordinates)))
+        jump = (
+            SCALES[choice][:, None] * deviation * rng.normal(size=(len(points), len(coordinates)))
+        )
         new_points = points.copy()
         new_points[:, coordinates] += jump
         difference = _difference(self.target.terms, new_points, points, terms)

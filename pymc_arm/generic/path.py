@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.integrate import (
@@ -327,9 +326,7 @@ def _log_trapezoid(values: np.ndarray) -> np.ndarray:
     return np.logaddexp.reduce(values, axis=1)
 
 
-def _furthest(
-    fraction_at: Callable[[float], float], previous: float, smallest: float
-) -> float:
+def _furthest(fraction_at: Callable[[float], float], previous: float, smallest: float) -> float:
     """Return the largest end whose effective fraction is not below ``smallest``."""
     if fraction_at(1.0) >= smallest:
         return 1.0

@@ -52,7 +52,9 @@ class Plan:
     family: str = "generic"
 
     def __str__(self) -> str:
-        names = [slot.name for slot in self.layout.slots if slot.start in set(self.initial.tolist())]
+        names = [
+            slot.name for slot in self.layout.slots if slot.start in set(self.initial.tolist())
+        ]
         rows = [("step", "introduces", "integrates by", "data that comes in", "terms")]
         rows.append(("0", ", ".join(names) or "-", "prior draw", "-", str(len(self.initial_terms))))
         for number, step in enumerate(self.steps, start=1):
@@ -104,7 +106,9 @@ class _Builder:
     ) -> None:
         self.layout, self.density, self.scopes, self.supports = layout, density, scopes, supports
         kinds = [[block.kind] * int(size) for block, size in zip(density.blocks, density.sizes)]
-        self.is_prior = np.array([kind == "prior" for kinds_ in kinds for kind in kinds_], dtype=bool)
+        self.is_prior = np.array(
+            [kind == "prior" for kinds_ in kinds for kind in kinds_], dtype=bool
+        )
         self.owner = np.repeat(np.arange(len(density.blocks)), density.sizes)
         self.slot_of = np.concatenate(
             [np.zeros(0, int), *(np.full(s.size, k) for k, s in enumerate(layout.slots))]
@@ -212,9 +216,7 @@ class _Builder:
         introduced = np.zeros(dimension, dtype=bool)
         introduced[initial] = True
         active = np.zeros(self.density.count, dtype=bool)
-        initial_terms = np.flatnonzero(
-            self.is_prior & ~self.scopes[:, ~introduced].any(axis=1)
-        )
+        initial_terms = np.flatnonzero(self.is_prior & ~self.scopes[:, ~introduced].any(axis=1))
         active[initial_terms] = True
         steps: list[Step] = []
 

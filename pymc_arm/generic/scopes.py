@@ -13,8 +13,10 @@ from pymc_arm.generic.terms import Layout
 
 __all__ = ["find_scopes"]
 
-# Trials a coordinate: one could hide behind a flat piece, or a term that is -inf.
-TRIALS = 3
+# Trials a coordinate: one could hide behind a flat piece, a term that is -inf, or a switch that
+# is rarely on. Small models can afford many.
+FEWEST_TRIALS, MOST_TRIALS = 3, 100
+POINTS = 5_000
 # Elements of the table of trials held at once.
 LARGEST_TABLE = 4_000_000
 
@@ -38,7 +40,7 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
     # Draws at which the density is zero say little, so the others are tried first.
     finite = np.isfinite(density.sum(draws, np.ones(density.count)))
     order = np.argsort(~finite, kind="stable")
-    for trial in range(TRIALS):
+    for trial in range(int(np.clip(POINTS // max(dimension, 1), FEWEST_TRIALS, MOST_TRIALS))):
         base = draws[order[trial % size]]
         before = density.terms(base[None])[0]
         for first in range(0, dimension, chunk):

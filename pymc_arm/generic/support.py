@@ -97,7 +97,10 @@ def _distribution(rv: TensorVariable) -> tuple[str, list[Variable]]:
 
 def _constant(parameter: Variable) -> np.ndarray | None:
     """Return the value of a parameter that depends on no random variable."""
-    random = (v.owner is not None and isinstance(v.owner.op, RandomVariable) for v in ancestors([parameter]))
+    random = (
+        v.owner is not None and isinstance(v.owner.op, RandomVariable)
+        for v in ancestors([parameter])
+    )
     if any(random):
         return None
     return np.asarray(pm.compile([], parameter, mode=INTERPRETED)())

@@ -1,0 +1,195 @@
+"""Can the number be trusted? A verdict on a finished run, with reasons.
+
+A log Z that is silently wrong is the failure this package exists to end. Every check compares two
+things that should agree: chains with each other, chains with their own predictions, the exploring
+estimate with the refined one, and each step with what its particles can support.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from pymc_arm._compat import InferenceTree, get_group
+
+__all__ = ["Reason", "Report", "diagnose"]
+
+# Each check is set so that a sound run fails it about once in a thousand.
+CHANCE = 1e-3
+# Errors smaller than this, in nats, change nobody's mind about a model.
+NEGLIGIBLE = 0.05
+SMALLEST_FRACTION = 0.1
+SMALLEST_ACCEPTANCE = 0.02
+LARGEST_ERROR = 0.5
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One thing that is not as it should be."""
+
+    check: str
+    message: str
+    advice: str
+    steps: tuple[int, ...] = ()
+    variables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdict on a run.
+
+    ``status`` is ``"ok"``, ``"caution"`` (the error bar may be too small) or ``"failed"`` (the
+    estimate should not be used).
+    """
+
+    status: Literal["ok", "caution", "failed"]
+    reasons: tuple[Reason, ...] = ()
+
+    def __str__(self) -> str:
+        if not self.reasons:
+            return "ok: nothing speaks against this estimate of log Z"
+        lines = [f"- {reason.message} {reason.advice}" for reason in self.reasons]
+        return "\n".join([f"{self.status}:", *lines])
+
+
+def diagnose(idata: InferenceTree) -> Report:
+    """Return a verdict on the log Z of a run.
+
+    Parameters
+    ----------
+    idata
+        The result of :func:`pymc_arm.sample`.
+
+    Returns
+    -------
+    Report
+        With a status and reasons that name the steps and variables.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_arm
+    >>> with pm.Model() as model:
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", n=10, p=p, observed=7)
+    >>> idata = pymc_arm.sample(model, draws=500, random_seed=1, progressbar=False)
+    >>> pymc_arm.diagnose(idata).status
+    'ok'
+    """
+    history, statistics = get_group(idata, "arm"), get_group(idata, "sample_stats")
+    attributes = history.attrs
+    log_evidence = float(attributes["log_marginal_likelihood"])
+    if not np.isfinite(log_evidence):
+        reason = Reason(
+            "no particles",
+            "Every chain ran out of particles with positive weight.",
+            "Use more draws, or check that the data are possible under the prior.",
+        )
+        return Report("failed", (reason,))
+    found = [
+        _disagreement(attributes),
+        _spread(statistics, attributes),
+        _weak_steps(history),
+        _stuck(history),
+        _imprecise(attributes),
+    ]
+    reasons = tuple(reason for reason in found if reason is not None)
+    severe = {"disagreement", "weak steps"}
+    failed = any(reason.check in severe for reason in reasons)
+    return Report("failed" if failed else "caution" if reasons else "ok", reasons)
+
+
+def _disagreement(attributes: Mapping) -> Reason | None:
+    """Compare the exploring with the refined estimate."""
+    if "refine_log_marginal_likelihood" not in attributes:
+        return None
+    names = ("explore_log_marginal_likelihood", "refine_log_marginal_likelihood")
+    explored, refined = (float(attributes[name]) for name in names)
+    error = float(np.hypot(*(float(attributes[f"{name}_se"]) for name in names)))
+    difference = abs(explored - refined)
+    limit = float(stats.t.ppf(1 - CHANCE / 2, 8)) * error
+    if difference <= max(limit, NEGLIGIBLE):
+        return None
+    return Reason(
+        "disagreement",
+        f"The exploring estimate ({explored:.2f}) and the refined one ({refined:.2f}) differ by "
+        f"{difference:.2f}, and their errors together are {error:.2f}.",
+        "Chains may have missed a mode or not mixed: use more draws, and compare the chains.",
+    )
+
+
+def _spread(statistics: xr.Dataset, attributes: Mapping) -> Reason | None:
+    """Compare the spread between chains with what each chain predicts of itself."""
+    chosen = "refined" if attributes.get("estimate") == "refine" else "explore"
+    values = statistics[f"{chosen}_log_marginal_likelihood"].values
+    column = "refined_variance" if chosen == "refined" else "predicted_variance"
+    predicted = float(np.mean(statistics[column].values))
+    chains = len(values)
+    if chains < 2 or not np.all(np.isfinite(values)):
+        return None
+    observed = float(np.var(values, ddof=1))
+    limit = float(stats.f.ppf(1 - CHANCE, chains - 1, 20)) * predicted
+    if observed <= max(limit, NEGLIGIBLE**2 * chains):
+        return None
+    return Reason(
+        "spread",
+        f"Chains differ more than they should: their standard deviation is "
+        f"{np.sqrt(observed):.2f}, and each predicts {np.sqrt(predicted):.2f}.",
+        "Use more draws or chains; the standard error counts the spread, but few chains know "
+        "it only roughly.",
+    )
+
+
+def _weak_steps(history: xr.Dataset) -> Reason | None:
+    """Find steps that hung on a few particles, even after generating more."""
+    fraction = history["effective_fraction"].values
+    effective = fraction * history["particles"].values
+    weak = (fraction < SMALLEST_FRACTION) & (effective < 50)
+    if not weak.any():
+        return None
+    steps = np.flatnonzero(weak.any(axis=0))
+    names = _names(history, weak)
+    return Reason(
+        "weak steps",
+        f"{len(steps)} step(s) hung on few particles, the worst on {np.nanmin(effective):.0f}: "
+        f"{', '.join(names[:3])}.",
+        "Use more draws, another order of the variables, or a larger max_rounds.",
+        tuple(int(step) for step in steps),
+        names,
+    )
+
+
+def _stuck(history: xr.Dataset) -> Reason | None:
+    """Find moves that were hardly ever accepted."""
+    rate = history["acceptance_rate"].values
+    stuck = rate < SMALLEST_ACCEPTANCE
+    if not stuck.any():
+        return None
+    names = _names(history, stuck)
+    return Reason(
+        "stuck",
+        f"Moves were accepted in only {100 * np.nanmin(rate):.1f} % of the proposals at "
+        f"{', '.join(names[:3])}.",
+        "Copies of particles were not moved apart there: use more draws, or reparameterise.",
+        tuple(int(step) for step in np.flatnonzero(stuck.any(axis=0))),
+        names,
+    )
+
+
+def _imprecise(attributes: Mapping) -> Reason | None:
+    error = float(attributes["log_marginal_likelihood_se"])
+    if error <= LARGEST_ERROR:
+        return None
+    return Reason(
+        "imprecise",
+        f"The standard error of log Z is {error:.2f}.",
+        "Use more draws or chains before comparing models.",
+    )
+
+
+def _names(history: xr.Dataset, flagged: np.ndarray) -> tuple[str, ...]:
+    names: Sequence[str] = history["introduced"].values[flagged]
+    return tuple(dict.fromkeys(str(name) for name in names))

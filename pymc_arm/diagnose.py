@@ -108,7 +108,8 @@ def _disagreement(attributes: Mapping) -> Reason | None:
         return None
     names = ("explore_log_marginal_likelihood", "refine_log_marginal_likelihood")
     explored, refined = (float(attributes[name]) for name in names)
-    error = float(np.hypot(*(float(attributes[f"{name}_se"]) for name in names)))
+    first, second = (float(attributes[f"{name}_se"]) for name in names)
+    error = float(np.hypot(first, second))
     difference = abs(explored - refined)
     limit = float(stats.t.ppf(1 - CHANCE / 2, 8)) * error
     if difference <= max(limit, NEGLIGIBLE):

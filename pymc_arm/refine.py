@@ -51,7 +51,9 @@ class Bridge:
 class Approximation(Protocol):
     """A normalised density to draw from."""
 
-    components: int
+    @property
+    def components(self) -> int:
+        """The number of components."""
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw points, (size, dimension)."""
@@ -105,8 +107,8 @@ def bridge(
 ) -> Bridge:
     """Estimate log Z by the optimal bridge between draws from the posterior and from q.
 
-    With l = log f - log q, at N_1 posterior draws and N_2 draws from q, and s_k = N_k / (N_1 + N_2),
-    r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by the mean of
+    With l = log f - log q, at N_1 posterior draws and N_2 draws from q, and
+    s_k = N_k / (N_1 + N_2), r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by the mean of
     1 / (s_1 e^l + s_2 r) over the posterior.
     """
     first = log_density(cloud) - approximation.log_density(cloud)
@@ -241,7 +243,7 @@ class Mixture:
     @classmethod
     def fit(cls, points: np.ndarray, components: int, rng: np.random.Generator) -> "Mixture":
         """Fit by expectation maximisation, from a spread-out start."""
-        size, dimension = points.shape
+        size = len(points)
         scaled = (points - points.mean(axis=0)) / (points.std(axis=0) + 1e-12)
         seeds = [int(rng.integers(size))]
         for _ in range(components - 1):

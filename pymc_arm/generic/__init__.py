@@ -1,0 +1,1 @@
+"""The path of any PyMC model: terms, scopes, plan, integrals and moves."""

@@ -30,7 +30,7 @@ class ModelPath(GenericPath):
         corrections: Sequence[Correction],
         *parts: Any,
     ) -> None:
-        super().__init__(*parts, log_normalizer=sum(c.log_factor for c in corrections))
+        super().__init__(*parts, sum(c.log_factor for c in corrections))
         self.model = model
         self.corrections = tuple(corrections)
         self._names = [v.name for v in model.unobserved_value_vars if not v.name.endswith("__")]

@@ -143,7 +143,7 @@ class Kernel:
         assert student is not None
         place = np.searchsorted(self.target.continuous, coordinates)
         deviation = student.conditional_deviation[:, place]
-        choice = rng.choice(len(SCALES), size=points.shape[0], p=scale_weights)
+        choice = rng.choice(len(SCALES), size=len(points), p=scale_weights)
         jump = (
             SCALES[choice][:, None] * deviation * rng.normal(size=(len(points), len(coordinates)))
         )
@@ -306,7 +306,7 @@ def color_coordinates(
     result = []
     for members, taken, _ in sets:
         terms = np.flatnonzero(taken)
-        owner = scopes[np.ix_(terms, members)].argmax(axis=1)
+        owner = scopes[np.ix_(terms, np.array(members))].argmax(axis=1)
         result.append((np.array(members), terms, owner))
     return result
 

@@ -105,11 +105,9 @@ class _Builder:
         supports: dict[str, Support],
     ) -> None:
         self.layout, self.density, self.scopes, self.supports = layout, density, scopes, supports
-        kinds = [[block.kind] * int(size) for block, size in zip(density.blocks, density.sizes)]
-        self.is_prior = np.array(
-            [kind == "prior" for kinds_ in kinds for kind in kinds_], dtype=bool
-        )
         self.owner = np.repeat(np.arange(len(density.blocks)), density.sizes)
+        priors = np.array([block.kind == "prior" for block in density.blocks], dtype=bool)
+        self.is_prior = priors[self.owner]
         self.slot_of = np.concatenate(
             [np.zeros(0, int), *(np.full(s.size, k) for k, s in enumerate(layout.slots))]
         ).astype(int)
@@ -191,7 +189,8 @@ class _Builder:
             name, index = entry if isinstance(entry, tuple) else (entry, None)
             if name not in slots:
                 raise ValueError(
-                    f"order names {name!r}, which is not a free variable; there are {sorted(slots)}."
+                    f"order names {name!r}, which is not a free variable. The free variables "
+                    f"are {sorted(slots)}."
                 )
             slot = slots[name]
             if index is None:

@@ -57,9 +57,9 @@ def find_support(rv: TensorVariable, draws: np.ndarray) -> Support:
         if count is not None:
             return Support(0, int(count) - 1, True, True)
     if name == "discrete_uniform":
-        bounds = [_constant(parameter) for parameter in parameters]
-        if all(bound is not None for bound in bounds):
-            return Support(int(np.min(bounds[0])), int(np.max(bounds[1])), True, True)
+        lower, upper = (_constant(parameter) for parameter in parameters)
+        if lower is not None and upper is not None:
+            return Support(int(np.min(lower)), int(np.max(upper)), True, True)
     if name in COUNT_PARAMETER:
         count = _constant(parameters[COUNT_PARAMETER[name]])
         if count is not None:

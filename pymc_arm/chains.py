@@ -63,7 +63,7 @@ def run_chains(
     The work of a path is compiled code that releases the interpreter lock, so threads use all
     cores and nothing has to be sent anywhere; BLAS is held at one thread so that they don't fight.
     """
-    if path.uses_all_cores:
+    if path.one_chain_at_a_time:
         workers = 1
     else:
         workers = min(len(generators), (os.cpu_count() or 1) if cores is None else cores)

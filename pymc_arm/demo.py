@@ -47,8 +47,8 @@ def make_models(years: np.ndarray = YEARS, counts: np.ndarray = DISASTERS) -> di
     coords = {"year": years}
     with pm.Model(coords=coords) as constant:
         level = pm.Exponential("level", 1.0)
-        rate = pm.Deterministic("rate", level * np.ones(len(years)), dims="year")
-        pm.Poisson("disasters", rate, observed=counts, dims="year")
+        pm.Deterministic("rate", level * np.ones(len(years)), dims="year")
+        pm.Poisson("disasters", level, observed=counts, dims="year")
     centuries = (years - years.mean()) / 100
     with pm.Model(coords=coords) as steady:
         log_level = pm.Normal("log_level", 0.0, 1.0)

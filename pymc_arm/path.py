@@ -97,8 +97,9 @@ class Path(ABC):
     length: int | None
     #: The position of the first distribution.
     start: Position = 1
-    #: Whether the path's own kernels use every core; chains then run one after another.
-    uses_all_cores: bool = False
+    #: Whether threads would only be in each other's way: the path's own kernels use every core,
+    #: or most of the work is done under the interpreter's lock.
+    one_chain_at_a_time: bool = False
 
     @abstractmethod
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:

@@ -70,7 +70,7 @@ def plot_run(
     >>> path = GaussianChain([0.5, -1.0, 2.0])
     >>> result = pymc_arm.sample_path(path, draws=100, random_seed=1, progressbar=False)
     >>> [axis.get_ylabel() for axis in plot_run(result)]
-    ['$\\gamma$', '$R_n$', 'increment\\nof log Z', 'rounds']
+    ['$\\gamma$', '$R_n$', 'increment\nof log Z', 'rounds']
     """
     if not has_group(result, "arm"):
         raise ValueError(f"{type(result).__name__} has no group 'arm': it has no history to plot.")
@@ -320,7 +320,8 @@ def plot_estimates(result: InferenceTree, ax: "Axes | None" = None) -> "Axes":
     if "explore_log_marginal_likelihood" not in statistics:
         stages["exploring"] = ("log_marginal_likelihood", "log_marginal_likelihood")
     axis = _new_axis(ax, (7, 4))
-    attributes = {**get_group(result, "arm").attrs, **result.attrs}
+    history = get_group(result, "arm").attrs if has_group(result, "arm") else {}
+    attributes = {**history, **result.attrs}
     chains = statistics["chain"].values
     stages = {stage: names for stage, names in stages.items() if names[0] in statistics}
     shifts = (-0.1, 0.1) if len(stages) > 1 else (0.0,)
@@ -337,7 +338,9 @@ def plot_estimates(result: InferenceTree, ax: "Axes | None" = None) -> "Axes":
     axis.set_xlim(-0.6, len(chains) - 0.4)
     axis.set_xlabel("chain")
     axis.set_ylabel("log marginal likelihood")
-    axis.ticklabel_format(axis="y", useOffset=False)
+    formatter = axis.yaxis.get_major_formatter()
+    if hasattr(formatter, "set_useOffset"):
+        formatter.set_useOffset(False)
     if len(stages) > 1:
         axis.legend(frameon=False, loc="best", title=_estimate_title(attributes))
     axis.set_title(_summary(read_evidence(result)), loc="left", fontsize="medium")

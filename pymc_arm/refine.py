@@ -108,8 +108,8 @@ def bridge(
     """Estimate log Z by the optimal bridge between draws from the posterior and from q.
 
     With l = log f - log q, at N_1 posterior draws and N_2 draws from q, and
-    s_k = N_k / (N_1 + N_2), r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by the mean of
-    1 / (s_1 e^l + s_2 r) over the posterior.
+    s_k = N_k / (N_1 + N_2), r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by
+    the mean of 1 / (s_1 e^l + s_2 r) over the posterior.
     """
     first = log_density(cloud) - approximation.log_density(cloud)
     # More draws from q are cheap, and take its side of the error away.

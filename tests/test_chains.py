@@ -24,7 +24,7 @@ def test_the_number_of_cores_does_not_change_the_result():
 
 def test_a_path_with_its_own_threads_runs_one_chain_after_another():
     class Alone(GaussianChain):
-        uses_all_cores = True
+        one_chain_at_a_time = True
         running = 0
 
         def initialize(self, rng, size):

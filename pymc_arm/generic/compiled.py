@@ -9,10 +9,10 @@ import pymc as pm
 from pymc_arm.generic.checks import Correction, check_density, check_model, find_corrections
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.path import GenericPath
-from pymc_arm.generic.plan import make_plan
+from pymc_arm.generic.plan import Plan, make_plan
 from pymc_arm.generic.prior import PriorSampler, batched_function
 from pymc_arm.generic.scopes import find_scopes
-from pymc_arm.generic.support import find_support
+from pymc_arm.generic.support import Support, find_support
 from pymc_arm.generic.terms import Layout, build_terms
 
 __all__ = ["ModelPath", "compile_model"]
@@ -28,9 +28,14 @@ class ModelPath(GenericPath):
         self,
         model: pm.Model,
         corrections: Sequence[Correction],
-        *parts: Any,
+        plan: Plan,
+        density: LogDensity,
+        prior: PriorSampler,
+        supports: dict[str, Support],
+        draws: np.ndarray,
     ) -> None:
-        super().__init__(*parts, sum(c.log_factor for c in corrections))
+        normalizer = sum(correction.log_factor for correction in corrections)
+        super().__init__(plan, density, prior, supports, draws, normalizer)
         self.model = model
         self.corrections = tuple(corrections)
         self._names = [v.name for v in model.unobserved_value_vars if not v.name.endswith("__")]

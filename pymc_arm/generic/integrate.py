@@ -53,15 +53,17 @@ class Reference(NamedTuple):
     high: float
     center: float
     scale: float
+    bound: float
 
     @classmethod
-    def of(cls, draws: np.ndarray) -> "Reference":
-        """Summarise prior draws."""
+    def of(cls, draws: np.ndarray, bound: float = np.inf) -> "Reference":
+        """Summarise prior draws of a coordinate whose absolute value has a bound."""
         finite = draws[np.isfinite(draws)]
         low, quarter, center, third, high = np.quantile(finite, [0.001, 0.25, 0.5, 0.75, 0.999])
         width = max(high - low, 1e-6)
         scale = max((third - quarter) / 1.35, 1e-3 * width)
-        return cls(low - 0.25 * width, high + 0.25 * width, center, scale)
+        low, high = max(low - 0.25 * width, -bound), min(high + 0.25 * width, bound)
+        return cls(low, high, center, scale, bound)
 
 
 class Grid(NamedTuple):
@@ -91,18 +93,21 @@ class Grid(NamedTuple):
 
 def quadrature(conditional: Conditional, reference: Reference, size: int) -> Grid:
     """Find the mass of a one-dimensional density for each of ``size`` particles."""
-    nodes = np.tile(np.linspace(reference.low, reference.high, COARSE), (size, 1))
+    coarse = np.linspace(reference.low, reference.high, COARSE)
+    if np.isfinite(reference.bound):
+        coarse = np.linspace(-reference.bound, reference.bound, COARSE)
+    nodes = np.tile(coarse, (size, 1))
     values = _floor(conditional(nodes))
     center, scale = _local_normal(nodes, values)
     for _ in range(LARGEST_REFINEMENTS):
-        nodes, values = _extend(conditional, nodes, values, center, scale, MIDDLE)
+        nodes, values = _extend(conditional, nodes, values, center, scale, MIDDLE, reference.bound)
         previous_center, previous_scale = center, scale
         center, scale = _local_normal(nodes, values)
         stable = np.abs(center - previous_center) < 0.5 * scale
         stable &= np.abs(np.log(scale / previous_scale)) < 0.5
         if stable.mean() > ENOUGH_STABLE:
             break
-    nodes, values = _extend(conditional, nodes, values, center, scale, FINE)
+    nodes, values = _extend(conditional, nodes, values, center, scale, FINE, reference.bound)
     return Grid(nodes, values, nodes[:, -1], _log_sum(_segment_log_masses(nodes, values)))
 
 
@@ -113,9 +118,10 @@ def _extend(
     center: np.ndarray,
     scale: np.ndarray,
     offsets: np.ndarray,
+    bound: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Add nodes around a centre, and sort."""
-    new = center[:, None] + scale[:, None] * offsets
+    """Add nodes around a centre, within the bound, and sort."""
+    new = np.clip(center[:, None] + scale[:, None] * offsets, -bound, bound)
     nodes = np.concatenate([nodes, new], axis=1)
     values = np.concatenate([values, _floor(conditional(new))], axis=1)
     order = np.argsort(nodes, axis=1)

@@ -97,6 +97,8 @@ def _array_function(node: Apply) -> ArrayFunction | None:
         return _elementwise(node)
     if isinstance(node.op, Blockwise):
         return _batched(node)
+    if isinstance(node.op, Subtensor):
+        return _subtensor(node)
     if isinstance(node.op, Scan) or type(node.op).__name__ == "OpFromGraph":
         return None
     return _perform(node)
@@ -111,6 +113,28 @@ def _perform(node: Apply) -> ArrayFunction:
         return [cell[0] for cell in storage]
 
     return perform
+
+
+def _subtensor(node: Apply) -> ArrayFunction:
+    """Return a function that slices, with the symbolic parts of the slices as arguments."""
+    entries = node.op.idx_list
+    if any(isinstance(entry, int) for entry in entries) or node.op.idx_list is None:
+        return _perform(node)
+    parts = []
+    for entry in entries:
+        if not isinstance(entry, slice):
+            return _perform(node)
+        bounds = (entry.start, entry.stop, entry.step)
+        parts.append(tuple(bound is not None for bound in bounds))
+
+    def take(array: np.ndarray, *bounds: Any) -> Sequence[np.ndarray]:
+        values = iter(bounds)
+        slices = (
+            slice(*(int(next(values)) if given else None for given in part)) for part in parts
+        )
+        return (array[tuple(slices)],)
+
+    return take
 
 
 def _elementwise(node: Apply) -> ArrayFunction | None:

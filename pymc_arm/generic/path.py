@@ -69,6 +69,7 @@ class GenericPath(Path):
         self.plan, self.density, self.prior = plan, density, prior
         self.log_normalizer = log_normalizer
         self.start = Position(0)
+        self.one_chain_at_a_time = density.backend != "numba"
         layout = plan.layout
         self._discrete = layout.discrete
         self._supports = {
@@ -81,7 +82,9 @@ class GenericPath(Path):
             [np.zeros(0, int), *(np.full(s.size, k) for k, s in enumerate(layout.slots))]
         ).astype(int)
         self._references = {
-            step.coordinate: Reference.of(draws[:, step.coordinate])
+            step.coordinate: Reference.of(
+                draws[:, step.coordinate], layout.slot_of(step.coordinate).bound
+            )
             for step in plan.steps
             if step.method == "quadrature" and step.coordinate is not None
         }
@@ -100,13 +103,16 @@ class GenericPath(Path):
         self._recent = threading.local()
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, float]:
-        """Draw from the joint prior; log Z_1 is zero, or what an improper normaliser leaves."""
+        """Draw from the joint prior, which integrates to one: log Z_1 is zero.
+
+        That holds for priors whose log-density lacks a constant too, since their draws are right.
+        """
         points = self.plan.layout.ravel(self.prior.draw(rng, size), size)
         if not self.plan.steps:
             weights = self._weights(self.start)
             constant = np.ones(self.density.count) - weights
-            return points, self.log_normalizer + float(self.density.sum(points[:1], constant)[0])
-        return points, self.log_normalizer
+            return points, float(self.density.sum(points[:1], constant)[0])
+        return points, 0.0
 
     def finished(self, n: Position) -> bool:
         """Whether all steps are done, to the end."""

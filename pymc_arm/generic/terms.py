@@ -40,6 +40,7 @@ class Slot:
     shape: tuple[int, ...]
     discrete: bool
     elementwise: bool  # whether each element has a prior term of its own
+    bound: float = np.inf  # the largest absolute value
 
     @property
     def size(self) -> int:
@@ -76,6 +77,7 @@ class Layout:
                 tuple(array.shape[1:]),
                 discrete=rv.type.dtype.startswith(("int", "uint", "bool")),
                 elementwise=getattr(rv.owner.op, "ndim_supp", None) == 0,
+                bound=np.pi if _is_circular(model, rv) else np.inf,
             )
             slots.append(slot)
             start += slot.size
@@ -134,7 +136,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         logp = pt.as_tensor(logp)
         pieces = [split] if split is not None else _summands(_checks_to_minus_infinity([logp])[0])
         ravelled = [piece.ravel() for piece in pieces]
-        if isinstance(model.rvs_to_transforms.get(rv), CircularTransform):
+        if _is_circular(model, rv):
             # The whole line is mapped to the circle over and over; one turn is meant.
             once = pt.le(pt.abs(model.rvs_to_values[rv]), np.pi)
             ravelled[0] = pt.switch(once.ravel(), ravelled[0], -np.inf)
@@ -158,6 +160,10 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         for rv, kind, part in zip(variables, kinds, parts, strict=True)
     ]
     return x, blocks
+
+
+def _is_circular(model: pm.Model, rv: TensorVariable) -> bool:
+    return isinstance(model.rvs_to_transforms.get(rv), CircularTransform)
 
 
 def _checks_to_minus_infinity(graphs: list[TensorVariable]) -> list[TensorVariable]:

@@ -156,7 +156,7 @@ class GPCPath(Path):
         with _blas_threads(size):
             factor = factorize(absorbed, "K + I" if representation == "z" else "K")
             self.sequence = build_sequence(factor, absorbed_mean[self.order], sites)
-        self.uses_all_cores = size >= SHARED_BLAS
+        self.one_chain_at_a_time = size >= SHARED_BLAS
         self._prepare_workspace()
 
     def _prepare_workspace(self) -> None:

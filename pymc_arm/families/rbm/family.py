@@ -15,6 +15,9 @@ from pymc_arm.path import Path
 
 __all__ = ["RBMFamily", "rbm"]
 
+# On the CD25 machine, R = 500: log Z off by -0.2 with these, by -1.1 with the paper's 0.7 and 3.
+ARM_SETTINGS = {"threshold": 0.97, "max_rounds": 0}
+
 
 class RBMFamily:
     """Models whose only variable is the visible layer of a machine with fixed weights."""
@@ -84,7 +87,10 @@ def rbm(
     layer, order, data, lookahead, gibbs_steps, reseed_transitions, threads
         How units come in; see :class:`RBMPath`.
     **kwargs
-        Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them.
+        Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them. For
+        ``variant="arm"`` the defaults are ``threshold=0.97`` and ``max_rounds=0``: resample early,
+        and move what was copied. On trained machines the generate loop loses about 0.001 of
+        log Z at every step, because it generates again just when it has found a heavy particle.
 
     Returns
     -------
@@ -107,6 +113,8 @@ def rbm(
         threads=threads,
         random_seed=random_seed,
     )
+    if kwargs.get("variant", "arm") == "arm":
+        kwargs = {**ARM_SETTINGS, **kwargs}
     return sample_path(path, draws=draws, chains=chains, random_seed=random_seed, **kwargs)
 
 

@@ -189,25 +189,23 @@ def _excess(x: np.float32) -> np.float32:
 
 @njit("void(f4[:, ::1], f4[::1], f4[::1], f8[::1])", fastmath=_reorder, **_options)
 def softplus_difference_tile(
-    hidden: np.ndarray, direction: np.ndarray, steps: np.ndarray, out: np.ndarray
+    hidden: np.ndarray, before: np.ndarray, after: np.ndarray, out: np.ndarray
 ) -> None:
-    """Set ``out`` to sum_h softplus(g_h + s W_h) - softplus(g_h), eq. (upd_rbm).
+    """Set ``out`` to sum_h softplus(g_h + after_h) - softplus(g_h + before_h), eq. (upd_rbm).
 
-    ``direction`` is W, common to all particles, and ``steps`` has an s for each. The exponentials
-    of a block are multiplied before the logarithm is taken, once a block, and the differences are
-    summed, not the sums subtracted, so that single precision is enough.
+    The exponentials of a block are multiplied before the logarithm is taken, once a block, and
+    the differences are summed, not the sums subtracted, so that single precision is enough.
     """
     units = hidden.shape[1]
     for row in range(hidden.shape[0]):
         total = 0.0
-        step = steps[row]
         for first in range(0, units, _FACTORS):
             linear = np.float32(0.0)
             above = np.float32(1.0)
             below = np.float32(1.0)
             for unit in range(first, min(first + _FACTORS, units)):
-                old = hidden[row, unit]
-                new = old + step * direction[unit]
+                new = hidden[row, unit] + after[unit]
+                old = hidden[row, unit] + before[unit]
                 linear += max(new, np.float32(0.0)) - max(old, np.float32(0.0))
                 above *= _excess(new)
                 below *= _excess(old)

@@ -22,87 +22,17 @@ __all__ = ["Tangents", "base_rates", "mean_field_rates", "tangents"]
 MEAN_FIELD_SWEEPS = 200
 
 
-class Forest(NamedTuple):
-    """Of each unit, in path order, its parent (-1: none) and its rates if that is off or on."""
+class Tangents(NamedTuple):
+    """Of each unit the constant a mu + H(mu), and the slope mu W in every unit across."""
 
-    parents: np.ndarray
-    rates: np.ndarray
-
-
-class Grown(NamedTuple):
-    """Units together with all that hang from them: weights and biases summed over the tree."""
-
-    weights: np.ndarray
-    biases: np.ndarray
-    #: What a unit's tree adds to the log-density while it is out, if its parent is off or on.
-    gains: np.ndarray
-    #: The part of a unit's weights that its parent has while it is out.
-    bonds: np.ndarray
     constants: np.ndarray
+    slopes: np.ndarray
 
 
-def plant(lookahead, machine, data, order) -> Forest:
-    if isinstance(lookahead, str) and lookahead == "tree":
-        return tree(data[:, order])
-    rates = base_rates(lookahead, machine, data)[order]
-    return Forest(np.full(len(order), -1), np.column_stack([rates, rates]))
-
-
-def tree(data: np.ndarray) -> Forest:
-    data = data[:20000].astype(np.float32)
-    units = data.shape[1]
-    mean = data.mean(axis=0)
-    joint = data.T @ data / len(data)
-    sd = np.sqrt(mean * (1 - mean))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        correlation = np.nan_to_num((joint - np.outer(mean, mean)) / np.outer(sd, sd))
-    strength = np.tril(correlation**2, -1)
-    parents = strength.argmax(axis=1)
-    parents[strength.max(axis=1) <= 0] = -1
-    rates = np.column_stack([mean, mean]).astype(float)
-    children = np.flatnonzero(parents >= 0)
-    p = parents[children]
-    prior = 1 / len(data)
-    rates[children, 1] = (joint[children, p] + prior * mean[children]) / (mean[p] + prior)
-    rates[children, 0] = (mean[children] - joint[children, p] + prior * mean[children]) / (
-        1 - mean[p] + prior
-    )
-    return Forest(parents, np.clip(rates, 0, 1))
-
-
-def grow(forest: Forest, weights: np.ndarray, biases: np.ndarray) -> Grown:
-    """Sum weights and biases over each unit's tree, from the leaves to the roots."""
-    weights, biases = weights.copy(), biases.copy()
-    rates = forest.rates
+def tangents(rates: np.ndarray, machine: Machine) -> Tangents:
+    """Return the tangents at given rates."""
     entropies = entr(rates) + entr(1 - rates)
-    gains = np.empty_like(rates)
-    bonds = np.zeros_like(weights)
-    for unit in range(len(biases) - 1, -1, -1):
-        parent = forest.parents[unit]
-        gains[unit] = rates[unit] * biases[unit] + entropies[unit]
-        if parent >= 0:
-            bonds[unit] = (rates[unit, 1] - rates[unit, 0]) * weights[unit]
-            weights[parent] += bonds[unit]
-            biases[parent] += gains[unit, 1] - gains[unit, 0]
-    return Grown(weights, biases, gains, bonds, gains[:, 0])
-
-
-def spread_order(data: np.ndarray) -> np.ndarray:
-    data = data[:20000].astype(np.float32)
-    variance = data.var(axis=0)
-    centred = data - data.mean(axis=0)
-    covariance = centred.T @ centred / len(data)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        explained = np.nan_to_num(covariance**2 / variance)  # [m, i]: variance of m explained by i
-    residual = variance.copy()
-    order = []
-    left = np.ones(len(variance), dtype=bool)
-    for _ in range(len(variance)):
-        unit = int(np.argmax(np.where(left, residual, -1)))
-        order.append(unit)
-        left[unit] = False
-        residual = np.minimum(residual, variance - explained[:, unit])
-    return np.array(order)
+    return Tangents(machine.a * rates + entropies, rates[:, None] * machine.W)
 
 
 def base_rates(

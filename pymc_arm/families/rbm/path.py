@@ -25,11 +25,12 @@ from scipy.special import expit
 
 from pymc_arm.errors import TrustWarning
 from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
-from pymc_arm.families.rbm.lookahead import grow, plant
+from pymc_arm.families.rbm.lookahead import base_rates, tangents
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.order import arrange
 from pymc_arm.families.rbm.threads import TilePool
 from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.resampling import log_sum_exp
 
 __all__ = ["RBMPath", "Units"]
 
@@ -117,27 +118,35 @@ class RBMPath(Path):
         self.data = examples
         self.length = machine.visible_units
         self.order = arrange(order, self.length, examples, random_seed)
-        forest = plant(lookahead, machine, examples, self.order)
-        self._forest = forest
-        self._grown = grow(forest, machine.W[self.order], machine.a[self.order])
-        self._weights = machine.W[self.order]
-        self._visible_bias = machine.a[self.order]
-        grown = self._grown
-        ahead = np.cumsum((forest.rates[:, :1] * grown.weights)[::-1], axis=0)[::-1]
+        rates = base_rates(lookahead, machine, examples)
+        self._gains, slopes = (part[self.order] for part in tangents(rates, machine))
+
+        weights = machine.W[self.order]
+        visible_bias = machine.a[self.order]
         # Row n: the hidden biases when n units are in.
-        self._hidden_bias = np.vstack([machine.b + ahead, machine.b])
-        self._directions = grown.weights.astype(np.float32)
+        to_come = np.cumsum(slopes[::-1], axis=0)[::-1]
+        self._hidden_bias = np.vstack([machine.b + to_come, machine.b]).astype(np.float32)
+        self._plain = not slopes.any()
+        self._slopes = slopes.astype(np.float32)
+        self._exact_slopes = slopes
+        self._exact_hidden_bias = machine.b
+        self._exact_weights = weights
+        self._visible_bias = visible_bias
+        self._weights = np.ascontiguousarray(weights, dtype=np.float32)
+        self._float_visible_bias = visible_bias.astype(np.float32)
+        self._unshifted = np.zeros(machine.hidden_units, dtype=np.float32)
         self._pool = TilePool(threads)
-        self.uses_all_cores = self._pool.threads > 1
+        self.one_chain_at_a_time = self._pool.threads > 1
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Units, float]:
         """Draw from p_1 exactly; Z_1 is a sum of two terms."""
-        bias, weights = self._hidden_bias[1], self._grown.weights[0]
-        off = np.logaddexp(0, bias).sum() + self._grown.constants[1:].sum()
-        joined = np.logaddexp(0, bias + weights) - np.logaddexp(0, bias)
-        on = off + self._grown.biases[0] + joined.sum()
+        bias = self._exact_hidden_bias + self._exact_slopes[1:].sum(axis=0)
+        off = np.logaddexp(0, bias).sum() + self._gains[1:].sum()
+        joined = np.logaddexp(0, bias + self._exact_weights[0]) - np.logaddexp(0, bias)
+        on = off + self._visible_bias[0] + joined.sum()
         bits = (rng.random((size, 1)) < expit(on - off)).astype(np.uint8)
-        return Units(bits, (bias + bits * weights).astype(np.float32)), np.logaddexp(off, on)
+        activations = self._hidden_bias[1] + bits * self._weights[0]
+        return Units(bits, activations.astype(np.float32)), log_sum_exp(np.array([off, on]))
 
     def move(self, rng: np.random.Generator, n: int, particles: Units) -> Moved:
         """Sample h given x, and x given h, t times; every proposal is accepted."""
@@ -145,14 +154,12 @@ class RBMPath(Path):
 
     def smooth(self, rng: np.random.Generator, n: int, particles: Units) -> Smoothed:
         """Return the two-term sum of eq. (upd_rbm) in logs, and the log-odds of x_n for augment."""
-        index = n - 1
-        rates = self._conditional_rates(index, particles)
-        gains = self._grown.gains[index, self._parent_bits(index, particles)]
-        log_on = self._grown.biases[index] - gains
-        log_on += self._softplus_difference(particles, index, 1 - rates)
-        log_off = -gains
-        if self._forest.rates[index].any():
-            log_off = log_off + self._softplus_difference(particles, index, -rates)
+        weights, slopes = self._weights[n - 1], self._slopes[n - 1]
+        on = self._softplus_difference(particles.activations, weights - slopes)
+        log_on = self._visible_bias[n - 1] - self._gains[n - 1] + on
+        log_off = np.full_like(on, -self._gains[n - 1])
+        if not self._plain:
+            log_off += self._softplus_difference(particles.activations, -slopes)
         return Smoothed(np.logaddexp(log_off, log_on), log_on - log_off)
 
     def augment(
@@ -160,8 +167,7 @@ class RBMPath(Path):
     ) -> tuple[Units, float]:
         """Draw x_n from its two terms, exactly."""
         column = (rng.random(len(proposal)) < expit(proposal)).astype(np.uint8)
-        steps = (column - self._conditional_rates(n - 1, particles)).astype(np.float32)
-        activations = steps[:, None] * self._directions[n - 1]
+        activations = column[:, None] * self._weights[n - 1] - self._slopes[n - 1]
         activations += particles.activations
         return Units(np.column_stack([particles.bits, column]), activations), 0.0
 
@@ -185,8 +191,7 @@ class RBMPath(Path):
                 rng.integers(2, size=(CONTROL_CHAINS, n), dtype=np.uint8),
             ]
         )
-        weights, _, bias = self.parameters(n)
-        activations = bits.astype(np.float32) @ weights + bias
+        activations = bits.astype(np.float32) @ self._weights[:n] + self._hidden_bias[n]
         chains = self._gibbs(rng, n, activations, self.reseed_transitions)
         self._compare(n, self.log_density(n, chains), size)
         return Units(chains.bits[:size], chains.activations[:size])
@@ -200,32 +205,11 @@ class RBMPath(Path):
         bits[:, self.order] = particles.bits
         return {self.name: bits}
 
-    def parameters(self, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return weights and both biases of the machine with n units, in single precision."""
-        weights, biases = self._grown.weights[:n].copy(), self._grown.biases[:n].copy()
-        parents = self._forest.parents[:n]
-        inside = np.flatnonzero(parents >= 0)
-        np.subtract.at(weights, parents[inside], self._grown.bonds[inside])
-        np.subtract.at(biases, parents[inside], np.diff(self._grown.gains[inside])[:, 0])
-        return (
-            weights.astype(np.float32),
-            biases.astype(np.float32),
-            self._hidden_bias[n].astype(np.float32),
-        )
-
     def log_density(self, n: int, particles: Units) -> np.ndarray:
         """Return log f_n of each particle, but for its constant."""
-        _, biases, _ = self.parameters(n)
-        softplus = np.logaddexp(0, particles.activations, dtype=float)
-        return particles.bits @ biases.astype(float) + softplus.sum(axis=1)
-
-    def _parent_bits(self, index: int, particles: Units) -> np.ndarray | int:
-        parent = self._forest.parents[index]
-        return 0 if parent < 0 else particles.bits[:, parent]
-
-    def _conditional_rates(self, index: int, particles: Units) -> np.ndarray:
-        rates = self._forest.rates[index, self._parent_bits(index, particles)]
-        return np.broadcast_to(rates, len(particles.bits))
+        return particles.bits @ self._visible_bias[:n] + np.logaddexp(
+            0, particles.activations, dtype=float
+        ).sum(axis=1)
 
     def _gibbs(
         self, rng: np.random.Generator, n: int, activations: np.ndarray, repeats: int
@@ -233,28 +217,30 @@ class RBMPath(Path):
         key = rng.integers(2**64, dtype=np.uint64, endpoint=False)
         count = len(activations)
         moved = Units(np.empty((count, n), dtype=np.uint8), activations.copy())
-        parameters = self.parameters(n)
+        weights, visible_bias = self._weights[:n], self._float_visible_bias[:n]
+        hidden_bias = self._hidden_bias[n]
 
         def move_tile(tile: slice) -> None:
-            first = np.uint64(tile.start)
             gibbs_tile(
-                moved.activations[tile], moved.bits[tile], *parameters, repeats, key, first
+                moved.activations[tile],
+                moved.bits[tile],
+                weights,
+                visible_bias,
+                hidden_bias,
+                repeats,
+                key,
+                np.uint64(tile.start),
             )
 
         with self._pool.single_threaded_blas():
             self._pool.run(move_tile, count, work=activations.size * repeats)
         return moved
 
-    def _softplus_difference(
-        self, particles: Units, index: int, steps: np.ndarray
-    ) -> np.ndarray:
-        activations, steps = particles.activations, steps.astype(np.float32)
+    def _softplus_difference(self, activations: np.ndarray, shift: np.ndarray) -> np.ndarray:
         out = np.empty(len(activations))
 
         def smooth_tile(tile: slice) -> None:
-            softplus_difference_tile(
-                activations[tile], self._directions[index], steps[tile], out[tile]
-            )
+            softplus_difference_tile(activations[tile], self._unshifted, shift, out[tile])
 
         self._pool.run(smooth_tile, len(activations), work=activations.size)
         return out

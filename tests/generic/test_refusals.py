@@ -1,0 +1,88 @@
+"""Models without a marginal likelihood are refused by name, before any sampling."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_arm
+from pymc_arm import ModelError
+
+
+def run(model: pm.Model, **options: object) -> None:
+    pymc_arm.sample(model, **{"draws": 50, "chains": 1, "progressbar": False, **options})
+
+
+def test_flat_priors() -> None:
+    for name in ("Flat", "HalfFlat"):
+        with pm.Model() as model:
+            mean = getattr(pm, name)("mean")
+            pm.Normal("y", mean, 1, observed=1.0)
+        with pytest.raises(ModelError, match="'mean' has an improper prior"):
+            run(model)
+
+
+def test_minibatch() -> None:
+    data = np.zeros(100)
+    with pm.Model() as model:
+        batch = pm.Minibatch(data, batch_size=10)
+        mean = pm.Normal("mean")
+        pm.Normal("y", mean, 1, observed=batch, total_size=100)
+    with pytest.raises(ModelError, match="'y' is observed in minibatches"):
+        run(model)
+
+
+def test_simulator() -> None:
+    def simulate(rng: np.random.Generator, mean: float, size: tuple) -> np.ndarray:
+        return rng.normal(mean, 1, size=size)
+
+    with pm.Model() as model:
+        mean = pm.Normal("mean")
+        pm.Simulator("y", simulate, mean, observed=np.zeros(5))
+    with pytest.raises(ModelError, match="'y' is a Simulator"):
+        run(model)
+
+
+def test_data_outside_of_the_support() -> None:
+    with pm.Model() as model:
+        rate = pm.Gamma("rate", 2, 1)
+        pm.Exponential("y", rate, observed=np.array([1.0, -1.0]))
+    with pytest.raises(ModelError, match=r"'y\[1\]' is -inf or NaN"):
+        run(model)
+
+
+def test_missing_family() -> None:
+    with pm.Model() as model:
+        pm.Normal("x")
+    with pytest.raises(ValueError, match="family='nothing' is not known"):
+        run(model, family="nothing")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"draws": 0}, "draws=0"),
+        ({"draws": 10.5}, "draws=10.5"),
+        ({"chains": 0}, "chains=0"),
+        ({"cores": 0}, "cores=0"),
+        ({"threshold": 1.5}, "threshold=1.5"),
+        ({"max_rounds": -1}, "max_rounds=-1"),
+        ({"variant": "best"}, "variant='best'"),
+        ({"resampling": "lucky"}, "resampling='lucky'"),
+        ({"move": "never"}, "move='never'"),
+        ({"allocation": "fair"}, "allocation='fair'"),
+        ({"budget": 100}, "budget=100"),
+        ({"refine": "perhaps"}, "refine='perhaps'"),
+        ({"backend": "fortran"}, "backend='fortran'"),
+        ({"compile_kwargs": {"mode": "FAST_RUN"}}, "compile_kwargs has"),
+    ],
+)
+def test_bad_arguments(options: dict, message: str) -> None:
+    with pm.Model() as model:
+        pm.Normal("x")
+    with pytest.raises(ValueError, match=message):
+        run(model, **options)
+
+
+def test_no_model() -> None:
+    with pytest.raises(TypeError, match="model"):
+        pymc_arm.sample(draws=10)

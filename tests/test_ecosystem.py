@@ -1,0 +1,123 @@
+"""Results go where those of ``pm.sample`` go, on both majors of PyMC."""
+
+import warnings
+
+import arviz as az
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_arm
+from pymc_arm._compat import get_group, has_group, load
+
+SCORES = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
+ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+SCHOOLS = list("ABCDEFGH")
+OPTIONS = {"draws": 200, "chains": 4, "random_seed": 1, "progressbar": False}
+
+
+def make_model():
+    with pm.Model(coords={"school": SCHOOLS}) as model:
+        center = pm.Normal("center", 0.0, 10.0)
+        spread = pm.HalfNormal("spread", 10.0)
+        effect = pm.Normal("effect", 0.0, 1.0, dims="school")
+        theta = pm.Deterministic("theta", center + spread * effect, dims="school")
+        pm.Normal("score", theta, ERRORS, observed=SCORES, dims="school")
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model()
+
+
+@pytest.fixture(scope="module")
+def result(model):
+    return pymc_arm.sample(model, idata_kwargs={"log_likelihood": True}, **OPTIONS)
+
+
+def test_summary(result):
+    table = az.summary(result)
+    assert {"center", "spread", "theta[A]", "effect[H]"} <= set(table.index)
+    center = float(table.loc["center", "mean"])
+    assert center == pytest.approx(6.5, abs=2.0)
+
+
+def test_loo(result):
+    with warnings.catch_warnings():
+        # A high Pareto k for one school is a property of the data.
+        warnings.simplefilter("ignore", UserWarning)
+        loo = az.loo(result)
+    elpd = loo.elpd_loo if hasattr(loo, "elpd_loo") else loo.elpd
+    assert elpd == pytest.approx(-31.0, abs=1.5)
+
+
+def test_compute_log_likelihood_afterwards(model):
+    result = pymc_arm.sample(model, **OPTIONS)
+    assert not has_group(result, "log_likelihood")
+    pm.compute_log_likelihood(result, model=model, progressbar=False)
+    assert get_group(result, "log_likelihood")["score"].shape == (4, 200, 8)
+
+
+def test_posterior_predictive(model, result):
+    predictive = pm.sample_posterior_predictive(
+        result, model=model, random_seed=1, progressbar=False
+    )
+    drawn = get_group(predictive, "posterior_predictive")["score"]
+    assert drawn.shape == (4, 200, 8)
+    assert drawn.dims == ("chain", "draw", "school")
+    # New scores scatter about the effects with the known errors.
+    assert float(drawn.mean()) == pytest.approx(float(result["posterior"]["theta"].mean()), abs=2.0)
+
+
+def test_predictions_can_be_averaged_over_models(model):
+    with pm.Model(coords={"school": SCHOOLS}) as pooled:
+        center = pm.Normal("center", 0.0, 10.0)
+        pm.Normal("score", center, ERRORS, observed=SCORES, dims="school")
+    results = {}
+    for name, one in {"partial": model, "complete": pooled}.items():
+        results[name] = pymc_arm.sample(one, **OPTIONS)
+        pm.sample_posterior_predictive(
+            results[name],
+            model=one,
+            extend_inferencedata=True,
+            random_seed=1,
+            progressbar=False,
+        )
+    from pymc_arm.averaging import average_models
+
+    averaged = average_models(results, random_seed=1)
+    assert list(get_group(averaged, "posterior").data_vars) == ["center"]
+    assert get_group(averaged, "posterior_predictive")["score"].dims == ("chain", "draw", "school")
+
+
+def test_netcdf(result, tmp_path):
+    result.to_netcdf(str(tmp_path / "result.nc"))
+    back = load(str(tmp_path / "result.nc"))
+    for group in ("posterior", "sample_stats", "log_likelihood", "observed_data"):
+        assert get_group(back, group).equals(get_group(result, group))
+    assert back.attrs["log_marginal_likelihood"] == result.attrs["log_marginal_likelihood"]
+    assert get_group(back, "posterior")["school"].values.astype(str).tolist() == SCHOOLS
+
+
+def test_bambi():
+    bambi = pytest.importorskip("bambi")
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(1)
+    data = pandas.DataFrame({"x": rng.normal(size=20)})
+    data["y"] = 0.5 * data["x"] + rng.normal(size=20)
+    model = bambi.Model("y ~ x", data)
+    model.build()
+    result = pymc_arm.sample(model.backend.model, **OPTIONS)
+    assert np.isfinite(result.attrs["log_marginal_likelihood"])
+
+
+def test_marginalized_by_pymc_extras():
+    extras = pytest.importorskip("pymc_extras")
+    with pm.Model() as model:
+        label = pm.Bernoulli("label", 0.3)
+        pm.Normal("y", pm.math.switch(label, 2.0, -1.0), 1.0, observed=0.7)
+    marginal = extras.marginalize(model, ["label"])
+    expected = pymc_arm.sample(model, **OPTIONS).attrs["log_marginal_likelihood"]
+    found = pymc_arm.sample(marginal, **OPTIONS).attrs["log_marginal_likelihood"]
+    assert found == pytest.approx(expected, abs=0.01)

@@ -107,16 +107,15 @@ def main(arguments: Sequence[str] = ()) -> None:
 
 
 def _as_table(table: pd.DataFrame) -> Table:
-    shown = Table("model", "log Z", "log BF", "probability", "seconds", "order")
+    shown = Table("model", "log Z", "log BF", "probability", "order")
     for column in shown.columns[1:-1]:
         column.justify = "right"
     for row in table.itertuples():
         shown.add_row(
             row.Index,
             f"{row.log_evidence:.2f} ± {row.standard_error:.2g}",
-            f"{row.log_bayes_factor:.2f} ± {row.log_bayes_factor_se:.2g}",
-            f"{row.probability:.3f} ({row.probability_low:.3f} to {row.probability_high:.3f})",
-            f"{row.seconds:.1f}",
+            f"{row.log_bayes_factor:.2f}",
+            f"{row.probability:.3f} ({row.probability_low:.3f}, {row.probability_high:.3f})",
             "settled" if row.settled else "open",
         )
     return shown

@@ -480,6 +480,7 @@ def _name_observations(
             va="bottom" if upwards else "top",
             fontsize="small",
             color=f"C{line}",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
             arrowprops={"arrowstyle": "-", "color": f"C{line}", "linewidth": 0.6},
         )
 

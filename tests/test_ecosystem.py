@@ -59,9 +59,10 @@ def test_compute_log_likelihood_afterwards(model):
     assert get_group(result, "log_likelihood")["score"].shape == (4, 200, 8)
 
 
-def test_posterior_predictive(model, result):
+def test_posterior_predictive(result):
+    # PyMC 5 appends the observed variables to the model's own list of them, so it gets its own.
     predictive = pm.sample_posterior_predictive(
-        result, model=model, random_seed=1, progressbar=False
+        result, model=make_model(), random_seed=1, progressbar=False
     )
     drawn = get_group(predictive, "posterior_predictive")["score"]
     assert drawn.shape == (4, 200, 8)
@@ -70,12 +71,12 @@ def test_posterior_predictive(model, result):
     assert float(drawn.mean()) == pytest.approx(float(result["posterior"]["theta"].mean()), abs=2.0)
 
 
-def test_predictions_can_be_averaged_over_models(model):
+def test_predictions_can_be_averaged_over_models():
     with pm.Model(coords={"school": SCHOOLS}) as pooled:
         center = pm.Normal("center", 0.0, 10.0)
         pm.Normal("score", center, ERRORS, observed=SCORES, dims="school")
     results = {}
-    for name, one in {"partial": model, "complete": pooled}.items():
+    for name, one in {"partial": make_model(), "complete": pooled}.items():
         results[name] = pymc_arm.sample(one, **OPTIONS)
         pm.sample_posterior_predictive(
             results[name],

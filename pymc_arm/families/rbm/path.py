@@ -193,7 +193,7 @@ class RBMPath(Path):
         )
         activations = bits.astype(np.float32) @ self._weights[:n] + self._hidden_bias[n]
         chains = self._gibbs(rng, n, activations, self.reseed_transitions)
-        self._compare(n, self.log_density(n, chains), size)
+        self._compare(n, self.log_target(n, chains), size)
         return Units(chains.bits[:size], chains.activations[:size])
 
     def posterior(self, rng: np.random.Generator, particles: Units) -> dict[str, np.ndarray]:
@@ -205,7 +205,7 @@ class RBMPath(Path):
         bits[:, self.order] = particles.bits
         return {self.name: bits}
 
-    def log_density(self, n: int, particles: Units) -> np.ndarray:
+    def log_target(self, n: int, particles: Units) -> np.ndarray:
         """Return log f_n of each particle, but for its constant."""
         return particles.bits @ self._visible_bias[:n] + np.logaddexp(
             0, particles.activations, dtype=float

@@ -111,7 +111,7 @@ def test_gibbs_leaves_each_distribution_invariant(lookahead):
         states = all_states(n)
         activations = states.astype(np.float32) @ path._weights[:n] + path._hidden_bias[n]
         particles = Units(states, activations)
-        log_density = path.log_density(n, particles)
+        log_density = path.log_target(n, particles)
         probability = np.exp(log_density - np.logaddexp.reduce(log_density))
         draws = 40_000
         indices = rng.choice(len(states), size=draws, p=probability)

@@ -1,18 +1,27 @@
 """Marginal likelihoods of PyMC models, with error bars, by Adaptive Resample-Move."""
 
-from pymc_arm.arm import Info, Run, State, run
+from pymc_arm import plots
+from pymc_arm.arm import run
+from pymc_arm.averaging import average_models
+from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.diagnose import Reason, Report, diagnose
 from pymc_arm.errors import ArmWarning, ModelError, PathError, TrustWarning, ZeroEvidenceWarning
+from pymc_arm.evidence_path import EvidencePath, evidence_path
 from pymc_arm.families import Family, Match, families, register, unregister
 from pymc_arm.families.gpc import gpc
+from pymc_arm.families.rbm import RBM, rbm
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.settings import Settings
+from pymc_arm.state import Info, Run, State
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "RBM",
     "ArmWarning",
+    "BayesFactor",
+    "EvidencePath",
     "Family",
     "Info",
     "Match",
@@ -28,10 +37,16 @@ __all__ = [
     "State",
     "TrustWarning",
     "ZeroEvidenceWarning",
+    "average_models",
+    "bayes_factor",
+    "compare",
     "diagnose",
+    "evidence_path",
     "families",
     "gpc",
     "plan",
+    "plots",
+    "rbm",
     "register",
     "run",
     "sample",

@@ -36,7 +36,9 @@ HISTORY = {
 
 
 # How many chains' worth of knowledge about the error a single run's own prediction counts for.
-PREDICTION_FREEDOM = 8
+PREDICTION_FREEDOM = 4
+# What grids and rarely drawn tails may add to a standard error that is not exactly zero.
+FLOOR = 5e-4
 # The chance to discard a prediction that is right.
 TOO_SMALL = 0.01
 
@@ -78,15 +80,23 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
         return Evidence(log_evidence, np.inf, 1)
     predicted = float(np.mean(predicted_variances))
     if chains == 1:
-        return Evidence(log_evidence, float(np.sqrt(predicted)), PREDICTION_FREEDOM)
+        return Evidence(log_evidence, _with_floor(predicted), PREDICTION_FREEDOM)
+    # The two are the same when small; when one chain dominates, only logs show how far apart
+    # the chains are.
     spread = float(np.exp(values - log_evidence).var(ddof=1))
+    if np.all(np.isfinite(values)):
+        spread = max(spread, float(values.var(ddof=1)))
     freedom = chains - 1
     limit = stats.f.ppf(1 - TOO_SMALL, freedom, np.inf) * predicted
     if spread > limit or not np.isfinite(predicted) or predicted == 0:
-        return Evidence(log_evidence, float(np.sqrt(spread / chains)), freedom)
+        return Evidence(log_evidence, _with_floor(spread / chains), freedom)
     total = freedom + PREDICTION_FREEDOM
     variance = (freedom * spread + PREDICTION_FREEDOM * predicted) / total
-    return Evidence(log_evidence, float(np.sqrt(variance / chains)), total)
+    return Evidence(log_evidence, _with_floor(variance / chains), total)
+
+
+def _with_floor(variance: float) -> float:
+    return float(np.sqrt(variance + FLOOR**2)) if variance > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -188,7 +198,7 @@ def make_dataset(
 
 def _refined_attributes(estimates: Estimates) -> dict[str, float]:
     if estimates.refine is None:
-        return {"refine_overlap": estimates.overlap}
+        return {} if np.isnan(estimates.overlap) else {"refine_overlap": estimates.overlap}
     return {
         "refine_log_marginal_likelihood": estimates.refine.log_evidence,
         "refine_log_marginal_likelihood_se": estimates.refine.standard_error,

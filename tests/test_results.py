@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import pymc_arm
-from pymc_arm import Smoothed, ZeroEvidenceWarning
+from pymc_arm import Smoothed, TrustWarning, ZeroEvidenceWarning
 from pymc_arm._compat import PYMC_MAJOR, get_group, has_group, load
-from pymc_arm.results import Evidence, make_dataset, pool
+from pymc_arm.results import PREDICTION_FREEDOM, Evidence, make_dataset, pool
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
 DATA = [0.5, -1.0, 2.0, 0.1]
@@ -126,7 +126,7 @@ def test_netcdf_round_trip_of_numpy_settings(tmp_path):
 
 
 def test_chains_that_end_without_particles(tmp_path):
-    with pytest.warns(ZeroEvidenceWarning):
+    with pytest.warns(TrustWarning), pytest.warns(ZeroEvidenceWarning):
         tree = sample(Fragile(DATA), chains=8, variant="rm", cores=1)
     values = tree["sample_stats"]["log_marginal_likelihood"].values
     alive = np.flatnonzero(np.isfinite(values))
@@ -144,7 +144,10 @@ def test_no_chain_with_particles(tmp_path):
         def smooth(self, rng, n, particles):
             return Smoothed(np.full(len(particles), -np.inf))
 
-    with pytest.warns(ZeroEvidenceWarning, match=r"x\[2\]"):
+    with (
+        pytest.warns(TrustWarning, match="ran out of particles"),
+        pytest.warns(ZeroEvidenceWarning, match=r"x\[2\]"),
+    ):
         tree = sample(Impossible(DATA))
     assert tree.attrs["log_marginal_likelihood"] == -np.inf
     assert not has_group(tree, "posterior")
@@ -175,10 +178,27 @@ def test_dataset_without_labels():
 
 
 def test_pooled_estimate_is_the_log_of_the_mean():
-    evidence = pool([np.log(1.0), np.log(3.0)], [0.1, 0.1])
+    # Without a prediction the error is the spread of log Z-hat over the root of their number.
+    evidence = pool([np.log(1.0), np.log(3.0)], [0.0, 0.0])
     assert evidence.log_evidence == pytest.approx(np.log(2))
-    assert evidence.standard_error == pytest.approx(np.sqrt(2) / 2 / np.sqrt(2))
+    spread = np.std(np.log([1.0, 3.0]), ddof=1)
+    assert evidence.standard_error == pytest.approx(spread / np.sqrt(2), rel=1e-5)
     assert evidence.degrees_of_freedom == 1
+
+
+def test_prediction_and_spread_are_averaged_by_their_degrees_of_freedom():
+    values, predicted = np.log([0.98, 1.0, 1.01, 1.02]), 4e-4
+    evidence = pool(values, [predicted] * 4)
+    freedom = PREDICTION_FREEDOM
+    assert evidence.degrees_of_freedom == 3 + freedom
+    expected = (3 * values.var(ddof=1) + freedom * predicted) / (3 + freedom) / 4
+    assert evidence.standard_error == pytest.approx(np.sqrt(expected), rel=0.01)
+
+
+def test_a_prediction_that_the_spread_refutes_is_discarded():
+    evidence = pool([0.0, 1.0, -1.0, 5.0], [1e-4] * 4)
+    assert evidence.degrees_of_freedom == 3
+    assert evidence.standard_error > 1
 
 
 def test_pooled_estimate_is_safe_from_overflow():
@@ -188,7 +208,8 @@ def test_pooled_estimate_is_safe_from_overflow():
 
 
 def test_one_chain_has_the_error_it_predicts():
-    assert pool([2.0], [0.09]) == Evidence(2.0, pytest.approx(0.3), 10)
+    expected = Evidence(2.0, pytest.approx(0.3, rel=1e-4), PREDICTION_FREEDOM)
+    assert pool([2.0], [0.09]) == expected
 
 
 def test_no_evidence_has_no_interval():

@@ -72,7 +72,7 @@ def test_one_distribution_one_chain_one_draw(allocation):
     ("options", "message"),
     [
         ({"chains": 0}, "chains=0"),
-        ({"draws": 0}, "particles=0"),
+        ({"draws": 0}, "draws=0"),
         ({"allocation": "best"}, "allocation='best'"),
         ({"budget": 100}, "budget=100"),
         ({"variant": "smc"}, "variant='smc'"),

@@ -49,6 +49,14 @@ class _FreeNumbaLinker(NumbaLinker):
         )
 
 
+def _piece(graph: TensorVariable, start: TensorVariable, stop: TensorVariable) -> TensorVariable:
+    """Return graph[start:stop]."""
+    if graph.type.shape == (1,):
+        # PyTensor takes a slice of a single element for that element, even if it is empty.
+        return pt.alloc(graph[0], pt.clip(stop - start, 0, 1))
+    return graph[start:stop]
+
+
 class LogDensity:
     """The terms of a model's log-density, compiled.
 
@@ -76,7 +84,7 @@ class LogDensity:
             raise ValueError(f"backend={backend!r} is not one of 'numpy', 'numba' and 'c'.")
         self.blocks = tuple(blocks)
         starts, stops = pt.lvector("starts"), pt.lvector("stops")
-        pieces = [block.graph[starts[k] : stops[k]] for k, block in enumerate(blocks)]
+        pieces = [_piece(block.graph, starts[k], stops[k]) for k, block in enumerate(blocks)]
         output = pt.concatenate(pieces) if pieces else pt.zeros(0)
         self.notes: list[str] = []
         self._function, self.sizes = self._compile(x, starts, stops, output, reference, backend)

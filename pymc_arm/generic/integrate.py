@@ -29,7 +29,7 @@ __all__ = [
 Conditional = Callable[[np.ndarray], np.ndarray]
 
 # The share of draws from the tails. Each adds a weight of about zero, hence little variance.
-TAIL_SHARE = 0.002
+TAIL_SHARE = 2e-4
 TAIL_FREEDOM = 3.0
 COARSE = 13
 # In standard deviations of the local normal approximation.

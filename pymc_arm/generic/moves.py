@@ -77,19 +77,16 @@ class Kernel:
                     rng, points, log_density, student, step_weights
                 )
                 rates.append(rate)
-            changed = False
             for number, chosen in enumerate(target.sets):
-                points, rate, scale_weights[number] = self._coordinates(
+                moved, change, rate, scale_weights[number] = self._coordinates(
                     rng, points, chosen, student, scale_weights[number]
                 )
+                points, log_density = self._confirm(points, log_density, moved, change)
                 rates.append(rate)
-                changed = True
             for chosen in target.discrete_sets:
-                points, rate = self._discrete(rng, points, chosen)
+                moved, change, rate = self._discrete(rng, points, chosen)
+                points, log_density = self._confirm(points, log_density, moved, change)
                 rates.append(rate)
-                changed = True
-            if changed:
-                log_density = target.log_density(points)
             if repeat and _memory(start[:, moving], points[:, moving]) < FORGOTTEN + 4 / size:
                 break
         return points, float(np.mean(rates))
@@ -130,6 +127,21 @@ class Kernel:
         weights = _learn(choice, jump, len(STEPS))
         return points, log_density, float(probability.mean()), weights
 
+    def _confirm(
+        self, points: np.ndarray, log_density: np.ndarray, moved: np.ndarray, change: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Take back moves whose change of the density is not what the terms in scope say."""
+        new_log_density = self.target.log_density(moved)
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(new_log_density - log_density - change)
+        confirmed = (gap < 1e-6 * (1 + np.abs(change))) | ~np.isfinite(log_density)
+        if confirmed.all():
+            return moved, new_log_density
+        return (
+            np.where(confirmed[:, None], moved, points),
+            np.where(confirmed, new_log_density, log_density),
+        )
+
     def _coordinates(
         self,
         rng: np.random.Generator,
@@ -137,8 +149,12 @@ class Kernel:
         chosen: tuple[np.ndarray, np.ndarray, np.ndarray],
         student: "_CrossFit | None",
         scale_weights: np.ndarray,
-    ) -> tuple[np.ndarray, float, np.ndarray]:
-        """Move coordinates that share no term, each accepted by itself."""
+    ) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
+        """Move coordinates that share no term, each accepted by itself.
+
+        Returns the particles, the change of the log-density by the terms in scope, the acceptance
+        rate and the new weights of the scales.
+        """
         coordinates, terms, owner = chosen
         assert student is not None
         place = np.searchsorted(self.target.continuous, coordinates)
@@ -157,14 +173,15 @@ class Kernel:
         points = points.copy()
         points[:, coordinates] = columns
         gain = (probability * (jump / deviation) ** 2).mean(axis=1)
-        return points, float(probability.mean()), _learn(choice, gain, len(SCALES))
+        change = np.where(accepted, log_ratio, 0.0).sum(axis=1)
+        return points, change, float(probability.mean()), _learn(choice, gain, len(SCALES))
 
     def _discrete(
         self,
         rng: np.random.Generator,
         points: np.ndarray,
         chosen: tuple[np.ndarray, np.ndarray, np.ndarray],
-    ) -> tuple[np.ndarray, float]:
+    ) -> tuple[np.ndarray, np.ndarray, float]:
         """Draw discrete coordinates that share no term from their conditionals."""
         coordinates, terms, owner = chosen
         support = self.target.supports[int(coordinates[0])]
@@ -181,8 +198,13 @@ class Kernel:
                 )
             # Gumbel's trick draws from unnormalised log-probabilities.
             table = np.where(np.isnan(table), -np.inf, table)
-            drawn = values[(table + rng.gumbel(size=table.shape)).argmax(axis=0)]
-            points[:, coordinates] = np.where(np.isfinite(table.max(axis=0)), drawn, before)
+            drawn = (table + rng.gumbel(size=table.shape)).argmax(axis=0)
+            current = np.clip(np.rint(before - support.low), 0, len(values) - 1).astype(int)
+            drawn = np.where(np.isfinite(table.max(axis=0)), drawn, current)
+            points[:, coordinates] = values[drawn]
+            with np.errstate(invalid="ignore"):
+                gains = [np.take_along_axis(table, n[None], axis=0)[0] for n in (drawn, current)]
+                change = np.nan_to_num(gains[0] - gains[1], nan=0.0).sum(axis=1)
         else:
             reach = np.maximum(np.rint(np.abs(rng.normal(size=before.shape)) * _spread(before)), 1)
             trial = points.copy()
@@ -195,7 +217,8 @@ class Kernel:
             log_ratio = _add_by_owner(difference, owner, len(coordinates))
             accepted = inside & (np.log(rng.random(before.shape)) < log_ratio)
             points[:, coordinates] = np.where(accepted, trial[:, coordinates], before)
-        return points, float(np.mean(points[:, coordinates] != before))
+            change = np.where(accepted, log_ratio, 0.0).sum(axis=1)
+        return points, change, float(np.mean(points[:, coordinates] != before))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 One coordinate at a time is replaced by its value in another prior draw (an epsilon would not show
 discrete or piecewise terms), and the terms that change depend on it. A dependence that is missed
 costs efficiency and nothing else: :class:`pymc_arm.generic.path.GenericPath` corrects every new
-value with all active terms, not only with those in its scope.
+value with all active terms, and :mod:`pymc_arm.generic.moves` takes a move back if the density
+changed by more than the terms in scope say.
 """
 
 import numpy as np
@@ -57,4 +58,10 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
         own = np.arange(density.sizes[number])
         if slot.elementwise and slot.size and density.sizes[number] % slot.size == 0:
             scopes[density.offsets[number] + own, slot.start + own % slot.size] = True
+        if slot.size == 1:
+            # A scalar that most of a block depends on is in all of it, behind a switch or not.
+            for block in range(len(density.blocks)):
+                rows = slice(density.offsets[block], density.offsets[block + 1])
+                if 2 * scopes[rows, slot.start].sum() > density.sizes[block]:
+                    scopes[rows, slot.start] = True
     return scopes

@@ -126,8 +126,10 @@ class TermBlock:
 
 def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[TermBlock]]:
     """Return the vector of coordinates and the blocks of terms as graphs over it."""
-    variables = [*model.free_RVs, *model.observed_RVs, *model.potentials]
-    kinds = ["prior"] * len(model.free_RVs) + ["data"] * len(model.observed_RVs)
+    # pm.sample_posterior_predictive of PyMC 5.28 leaves doubles in the list of observed variables.
+    observed = list(dict.fromkeys(model.observed_RVs))
+    variables = [*model.free_RVs, *observed, *model.potentials]
+    kinds = ["prior"] * len(model.free_RVs) + ["data"] * len(observed)
     kinds += ["potential"] * len(model.potentials)
     logps = model.logp(vars=variables, sum=False, jacobian=True) if variables else []
     parts = []

@@ -25,7 +25,9 @@ def schools() -> pm.Model:
 
 
 def quick(model: pm.Model, **options: object) -> object:
-    return pymc_arm.sample(model, **{"draws": 200, "random_seed": 3, "progressbar": False, **options})
+    return pymc_arm.sample(
+        model, **{"draws": 200, "random_seed": 3, "progressbar": False, **options}
+    )
 
 
 def test_model_is_taken_from_the_context() -> None:

@@ -28,7 +28,7 @@ demo: $(STAMP)
 	$(BIN)/python -m pymc_arm demo
 
 test: lint
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/python -m ruff check .

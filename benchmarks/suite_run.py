@@ -32,7 +32,8 @@ def main_suite(arguments: list[str]) -> None:
     warnings.simplefilter("ignore")
     ratios = []
     print(
-        f"{'model':38s} {'truth':>10s} {'error':>8s} {'se':>7s} {'verdict':8s} {'first s':>8s} {'s':>6s}"
+        f"{'model':38s} {'truth':>10s} {'error':>8s} {'se':>7s} {'verdict':8s} "
+        f"{'first s':>8s} {'s':>6s}"
     )
     for name in options.names or PROBLEMS:
         problem = PROBLEMS[name]

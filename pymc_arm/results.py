@@ -87,7 +87,7 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
     if np.all(np.isfinite(values)):
         spread = max(spread, float(values.var(ddof=1)))
     freedom = chains - 1
-    limit = stats.f.ppf(1 - TOO_SMALL, freedom, np.inf) * predicted
+    limit = stats.chi2.ppf(1 - TOO_SMALL, freedom) / freedom * predicted
     if spread > limit or not np.isfinite(predicted) or predicted == 0:
         return Evidence(log_evidence, _with_floor(spread / chains), freedom)
     total = freedom + PREDICTION_FREEDOM

@@ -201,6 +201,8 @@ def plan(
     0     -           prior draw     -                   0
     1     p           quadrature     y                   3
     family: generic; evaluated with numpy
+    not rbm: no free variable is a pymc_arm.RBM
+    not gpc: its free variable p is not a Gaussian vector
     """
     model = pm.modelcontext(model)
     chosen, answers = find_family(model, family)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 from pymc.distributions import multivariate
+from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import Ordered
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
@@ -47,11 +48,11 @@ def check_model(model: pm.Model) -> None:
                 "integrates to one, so log Z is undefined. Give it a proper prior, such as "
                 "pm.Normal or pm.HalfNormal with a wide scale."
             )
-        if operation == "SimulatorRV":
+        if isinstance(rv.owner.op, SimulatorRV):
             _refuse_simulator(rv)
     for rv in model.observed_RVs:
         operation = type(rv.owner.op).__name__
-        if operation == "SimulatorRV":
+        if isinstance(rv.owner.op, SimulatorRV):
             _refuse_simulator(rv)
         minibatch = operation == "MinibatchRandomVariable" or any(
             type(v.owner.op).__name__ == "MinibatchIndexRV"

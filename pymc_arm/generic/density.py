@@ -125,7 +125,8 @@ class LogDensity:
         for first in range(0, len(points), chunk):
             part = self._function(points[first : first + chunk], starts, stops)
             part = part if columns is None else part[:, columns]
-            result[first : first + chunk] = part.sum(axis=1) if plain else part @ own
+            with np.errstate(invalid="ignore"):  # +inf and -inf in one row
+                result[first : first + chunk] = part.sum(axis=1) if plain else part @ own
         result[np.isnan(result)] = -np.inf
         return result
 

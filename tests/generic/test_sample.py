@@ -25,9 +25,8 @@ def schools() -> pm.Model:
 
 
 def quick(model: pm.Model, **options: object) -> object:
-    return pymc_arm.sample(
-        model, **{"draws": 200, "random_seed": 3, "progressbar": False, **options}
-    )
+    defaults = {"draws": 200, "random_seed": 3, "progressbar": False}
+    return pymc_arm.sample(model, **{**defaults, **options})
 
 
 def test_model_is_taken_from_the_context() -> None:

@@ -13,11 +13,13 @@ from pymc_arm.families.rbm import RBM, rbm
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.settings import Settings
+from pymc_arm.smc_kernel import ARM
 from pymc_arm.state import Info, Run, State
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ARM",
     "RBM",
     "ArmWarning",
     "BayesFactor",

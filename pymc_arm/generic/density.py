@@ -11,7 +11,7 @@ compiled with numba; what numba can't compile falls back on C.
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,12 +49,23 @@ class _FreeNumbaLinker(NumbaLinker):
         )
 
 
-def _piece(graph: TensorVariable, start: TensorVariable, stop: TensorVariable) -> TensorVariable:
-    """Return graph[start:stop]."""
-    if graph.type.shape == (1,):
-        # PyTensor takes a slice of a single element for that element, even if it is empty.
-        return pt.alloc(graph[0], pt.clip(stop - start, 0, 1))
-    return graph[start:stop]
+def _take(
+    block: TermBlock, start: TensorVariable, stop: TensorVariable
+) -> Iterator[TensorVariable]:
+    """Return the terms start:stop of a block.
+
+    PyTensor takes a slice of a single element for that element, even if the slice is empty.
+    """
+    offset: TensorVariable | int = 0
+    for piece in block.pieces:
+        length = piece.shape[0]
+        first = pt.clip(start - offset, 0, length)
+        last = pt.clip(stop - offset, 0, length)
+        if piece.type.shape == (1,):
+            yield pt.alloc(piece[0], pt.maximum(last - first, 0))
+        else:
+            yield piece[first:last]
+        offset = offset + length
 
 
 class LogDensity:
@@ -84,7 +95,11 @@ class LogDensity:
             raise ValueError(f"backend={backend!r} is not one of 'numpy', 'numba' and 'c'.")
         self.blocks = tuple(blocks)
         starts, stops = pt.lvector("starts"), pt.lvector("stops")
-        pieces = [_piece(block.graph, starts[k], stops[k]) for k, block in enumerate(blocks)]
+        pieces = [
+            piece
+            for number, block in enumerate(blocks)
+            for piece in _take(block, starts[number], stops[number])
+        ]
         output = pt.concatenate(pieces) if pieces else pt.zeros(0)
         self.notes: list[str] = []
         self._function, self.sizes = self._compile(x, starts, stops, output, reference, backend)

@@ -117,11 +117,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class TermBlock:
-    """The terms of one variable or potential: a vector-valued graph."""
+    """The terms of one variable or potential: a few vector-valued graphs, end to end."""
 
     name: str
     kind: str  # "prior", "data" or "potential"
-    graph: TensorVariable
+    pieces: tuple[TensorVariable, ...]
 
 
 def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[TermBlock]]:
@@ -132,7 +132,8 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     kinds = ["prior"] * len(model.free_RVs) + ["data"] * len(observed)
     kinds += ["potential"] * len(model.potentials)
     logps = model.logp(vars=variables, sum=False, jacobian=True) if variables else []
-    parts = []
+    parts: list[TensorVariable] = []
+    counts = []
     for rv, logp in zip(variables, logps, strict=True):
         split = _split_multivariate_normal(model, rv)
         logp = pt.as_tensor(logp)
@@ -142,7 +143,8 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
             # The whole line is mapped to the circle over and over; one turn is meant.
             once = pt.le(pt.abs(model.rvs_to_values[rv]), np.pi)
             ravelled[0] = pt.switch(once.ravel(), ravelled[0], -np.inf)
-        parts.append(ravelled[0] if len(ravelled) == 1 else pt.concatenate(ravelled))
+        parts.extend(ravelled)
+        counts.append(len(ravelled))
 
     x = pt.dvector("x")
     replacements = {}
@@ -157,9 +159,13 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         if isinstance(shared.type, TensorType):  # pm.Data, as it is now
             replacements[shared] = pt.constant(shared.get_value(), name=shared.name)
     parts = graph_replace(parts, replacements, strict=False)
+    # PyTensor 3.3 loses a constant when it batches a concatenation, so none is left constant.
+    nothing = pt.zeros_like(x).sum()
+    parts = [part if x in ancestors([part]) else part + nothing for part in parts]
+    remaining = iter(parts)
     blocks = [
-        TermBlock(rv.name, kind, part)
-        for rv, kind, part in zip(variables, kinds, parts, strict=True)
+        TermBlock(rv.name, kind, tuple(next(remaining) for _ in range(count)))
+        for rv, kind, count in zip(variables, kinds, counts, strict=True)
     ]
     return x, blocks
 

@@ -31,8 +31,8 @@ def test_minibatch() -> None:
         run(model)
 
 
-# PyMC 6.3 builds its simulators in a way that PyTensor announces to change.
-@pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop hiding:DeprecationWarning")
+# PyMC 6.3 builds its simulators in ways that PyTensor announces to change.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_simulator() -> None:
     def simulate(rng: np.random.Generator, mean: float, size: tuple) -> np.ndarray:
         return rng.normal(mean, 1, size=size)

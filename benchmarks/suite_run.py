@@ -1,8 +1,8 @@
 """The suite: log Z against the truth, and against ``pm.sample_smc`` in the same process.
 
 ``python -m benchmarks suite [NAME ...] [--draws 1000] [--peers sample_smc] [--repeats 4]`` prints
-for each model the error of the first estimate, its standard error, and, with peers, the ratio of
-(mean squared error x seconds), each method's first call apart.
+for each model the error of the first estimate, its standard error, that of the exploring estimate
+alone, and, with peers, the ratio of (mean squared error x seconds), each method's first call apart.
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main_suite(arguments: list[str]) -> None:
     warnings.simplefilter("ignore")
     ratios = []
     print(
-        f"{'model':38s} {'truth':>10s} {'error':>8s} {'se':>7s} {'verdict':8s} "
+        f"{'model':38s} {'truth':>10s} {'error':>8s} {'se':>7s} {'explore':>7s} {'verdict':8s} "
         f"{'first s':>8s} {'s':>6s}"
     )
     for name in options.names or PROBLEMS:
@@ -41,7 +41,8 @@ def main_suite(arguments: list[str]) -> None:
         errors, seconds, results = _repeat(problem, options, _ours)
         attributes = results[0].attrs
         row = f"{name:38s} {truth:10.3f} {errors[0] - truth:+8.4f} "
-        row += f"{attributes['log_marginal_likelihood_se']:7.4f} {attributes['verdict']:8s} "
+        row += f"{attributes['log_marginal_likelihood_se']:7.4f} "
+        row += f"{attributes['explore_log_marginal_likelihood_se']:7.4f} {attributes['verdict']:8s} "
         row += f"{seconds[0]:8.2f} {np.median(seconds[1:] or seconds):6.2f}"
         if "sample_smc" in options.peers:
             row += _against_sample_smc(problem, options, truth, errors, seconds, ratios)

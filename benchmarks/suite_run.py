@@ -42,7 +42,9 @@ def main_suite(arguments: list[str]) -> None:
         attributes = results[0].attrs
         row = f"{name:38s} {truth:10.3f} {errors[0] - truth:+8.4f} "
         row += f"{attributes['log_marginal_likelihood_se']:7.4f} "
-        row += f"{attributes['explore_log_marginal_likelihood_se']:7.4f} {attributes['verdict']:8s} "
+        row += (
+            f"{attributes['explore_log_marginal_likelihood_se']:7.4f} {attributes['verdict']:8s} "
+        )
         row += f"{seconds[0]:8.2f} {np.median(seconds[1:] or seconds):6.2f}"
         if "sample_smc" in options.peers:
             row += _against_sample_smc(problem, options, truth, errors, seconds, ratios)

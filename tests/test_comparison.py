@@ -171,7 +171,7 @@ def test_target_se_adds_particles():
 
 
 def test_target_se_out_of_reach_is_said(monkeypatch):
-    monkeypatch.setattr("pymc_arm.comparison.MOST_RUNS", 1)
+    monkeypatch.setattr("pymc_arm.comparison.running.MOST_RUNS", 1)
     with pytest.warns(TrustWarning, match="'a'.*target_se=1e-12"):
         compare({"a": regression(2)[0]}, target_se=1e-12, **{**OPTIONS, "draws": 20})
 

@@ -9,6 +9,7 @@ from pymc_arm import plots
 from pymc_arm._compat import make_tree
 from pymc_arm.comparison import compare
 from pymc_arm.evidence_path import EvidencePath
+from pymc_arm.plots.run import MOST_HARD_LABELS
 from pymc_arm.results import Evidence
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
@@ -70,7 +71,7 @@ def test_run_with_many_steps_is_a_band(many):
     assert len(axes[1].patches) == 2
     # The hard steps are named by their variable, and no more than asked for.
     assert {"x[502]", "x[2002]"} <= set(texts(axes[0]))
-    assert len(texts(axes[0])) <= plots.MOST_HARD_LABELS
+    assert len(texts(axes[0])) <= MOST_HARD_LABELS
 
 
 def test_hard_steps_can_be_left_out(many):

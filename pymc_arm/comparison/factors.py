@@ -1,0 +1,253 @@
+"""The Bayes factor of two models, with its error and in words."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pymc as pm
+from scipy import special
+
+from pymc_arm.comparison.reading import read_evidence
+from pymc_arm.comparison.running import run_models
+from pymc_arm.results import Evidence
+
+__all__ = ["SCALES", "BayesFactor", "bayes_factor", "subtract"]
+
+# Upper ends of |log BF|, and the words. Kass and Raftery (1995) grade 2 log BF at 2, 6 and 10;
+# Jeffreys (1961, appendix B) grades log10 BF at 1/2, 1, 3/2 and 2.
+SCALES: dict[str, tuple[str, tuple[tuple[float, str], ...]]] = {
+    "kass-raftery": (
+        "Kass and Raftery",
+        (
+            (1.0, "not worth more than a bare mention"),
+            (3.0, "positive"),
+            (5.0, "strong"),
+            (math.inf, "very strong"),
+        ),
+    ),
+    "jeffreys": (
+        "Jeffreys",
+        (
+            (0.5 * math.log(10), "not worth more than a bare mention"),
+            (1.0 * math.log(10), "substantial"),
+            (1.5 * math.log(10), "strong"),
+            (2.0 * math.log(10), "very strong"),
+            (math.inf, "decisive"),
+        ),
+    ),
+}
+# Draws of the errors of log Z behind the intervals of model probabilities, and their seed: the
+# same table every time, with ends that are good to two digits.
+ERROR_DRAWS = 20_000
+ERROR_SEED = 19950601
+# How much one more run may cost, against the one before, when an error is asked for.
+LARGEST_GROWTH = 8.0
+MOST_RUNS = 4
+
+
+@dataclass(frozen=True)
+class BayesFactor:
+    """The evidence of one model over that of another, with its error, in logs.
+
+    Attributes
+    ----------
+    log
+        The log Bayes factor of ``first`` against ``second``.
+    standard_error, degrees_of_freedom
+        Of ``log``; the errors of both models are in it.
+    first, second
+        The names of the models.
+    log_prior_odds
+        Of ``first`` against ``second``.
+    scale
+        The scale of :meth:`strength`, a key of :data:`SCALES`.
+    """
+
+    log: float
+    standard_error: float
+    degrees_of_freedom: float
+    first: str = "first"
+    second: str = "second"
+    log_prior_odds: float = 0.0
+    scale: str = "kass-raftery"
+
+    @property
+    def value(self) -> float:
+        """The Bayes factor; ``inf`` or zero where a float can't hold it, which ``str`` can."""
+        return _exponential(self.log)
+
+    @property
+    def log10(self) -> float:
+        """The log Bayes factor in base ten."""
+        return self.log / math.log(10)
+
+    @property
+    def log_posterior_odds(self) -> float:
+        """The log posterior odds of the first model against the second."""
+        return self.log + self.log_prior_odds
+
+    @property
+    def posterior_odds(self) -> float:
+        """The posterior odds of the first model against the second."""
+        return _exponential(self.log_posterior_odds)
+
+    @property
+    def probability(self) -> float:
+        """The posterior probability of the first model, if one of the two is true."""
+        return float(special.expit(self.log_posterior_odds))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the 95 % interval of the log Bayes factor leaves zero out."""
+        low, high = self.log_interval()
+        return low > 0 or high < 0
+
+    def log_interval(self, probability: float = 0.95) -> tuple[float, float]:
+        """Return an interval that covers the log Bayes factor with the given probability."""
+        difference = Evidence(self.log, self.standard_error, self.degrees_of_freedom)
+        return difference.interval(probability)
+
+    def interval(self, probability: float = 0.95) -> tuple[float, float]:
+        """Return an interval that covers the Bayes factor with the given probability."""
+        low, high = self.log_interval(probability)
+        return _exponential(low), _exponential(high)
+
+    def strength(self, scale: str | None = None) -> str:
+        """Return the strength of the evidence in words, for whichever model it favours.
+
+        Where the error of the log Bayes factor spans more than one grade, the words name both
+        ends.
+        """
+        _, grades = _scale(scale or self.scale)
+        low, high = self.log_interval()
+        if not math.isfinite(self.standard_error):
+            return "unknown"
+        weakest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
+        words = [_grade(weakest, grades), _grade(max(abs(low), abs(high)), grades)]
+        return " to ".join(dict.fromkeys(words))
+
+    def __str__(self) -> str:
+        title, _ = _scale(self.scale)
+        winner, loser = (self.first, self.second)
+        shown = self
+        if self.log < 0:
+            winner, loser = loser, winner
+            shown = replace(self, log=-self.log)
+        low, high = shown.log_interval()
+        if not math.isfinite(shown.standard_error):
+            error = ", of unknown error"
+        else:
+            error = f" (95 % interval {_power(low)} to {_power(high)})"
+        verb = "favour" if self.settled else "lean towards"
+        sentence = (
+            f"The data {verb} {winner} over {loser}: Bayes factor {_power(shown.log)}{error}; "
+            f"on the scale of {title}: {self.strength()}."
+        )
+        return sentence if self.settled else f"{sentence} The error leaves the order open."
+
+
+def bayes_factor(
+    first: Any,
+    second: Any,
+    *,
+    prior_odds: float = 1.0,
+    scale: str = "kass-raftery",
+    names: tuple[str, str] | None = None,
+    **sample_kwargs: Any,
+) -> BayesFactor:
+    """Return the Bayes factor of one model against another.
+
+    Parameters
+    ----------
+    first, second
+        Results of :func:`pymc_arm.sample` or of ``pm.sample_smc``, models that are still to be
+        run, or :class:`pymc_arm.results.Evidence`.
+    prior_odds
+        The prior odds of the first model against the second.
+    scale
+        ``"kass-raftery"`` or ``"jeffreys"``: the scale of the words.
+    names
+        What to call the models; by default the names of the models, or first and second.
+    **sample_kwargs
+        Passed to :func:`pymc_arm.sample` for models that are still to be run.
+
+    Examples
+    --------
+    >>> from pymc_arm.comparison import bayes_factor
+    >>> from pymc_arm.results import Evidence
+    >>> factor = bayes_factor(Evidence(-100.0, 0.02, 3), Evidence(-104.2, 0.03, 3))
+    >>> round(factor.value, 1), factor.strength(), factor.strength("jeffreys")
+    (66.7, 'strong', 'very strong')
+    >>> print(factor)
+    The data favour first over second: Bayes factor 66.7 (95 % interval 60.9 to 73.1); on the scale of Kass and Raftery: strong.
+    >>> bayes_factor(Evidence(0.0, 0.0, 3), Evidence(-2000.0, 0.0, 3)).log
+    2000.0
+    """  # noqa: E501
+    _scale(scale)
+    if not prior_odds > 0 or not math.isfinite(prior_odds):
+        raise ValueError(f"prior_odds={prior_odds} must be a positive number.")
+    if names is None:
+        found = [_name_of(one) for one in (first, second)]
+        names = (found[0] or "first", found[1] or "second")
+        if names[0] == names[1]:
+            names = ("first", "second")
+    results = run_models({"0": first, "1": second}, None, sample_kwargs)
+    difference = subtract(read_evidence(results["0"]), read_evidence(results["1"]))
+    return BayesFactor(
+        difference.log_evidence,
+        difference.standard_error,
+        difference.degrees_of_freedom,
+        names[0],
+        names[1],
+        math.log(prior_odds),
+        scale,
+    )
+
+
+def subtract(first: Evidence, second: Evidence) -> Evidence:
+    """Return log Z of the first minus that of the second (errors as Welch has them)."""
+    if first.log_evidence == second.log_evidence == -math.inf:
+        return Evidence(math.nan, math.inf, 1)
+    if not math.isfinite(first.standard_error + second.standard_error):
+        return Evidence(first.log_evidence - second.log_evidence, math.inf, 1)
+    variances = np.array([first.standard_error, second.standard_error]) ** 2
+    degrees = np.array([first.degrees_of_freedom, second.degrees_of_freedom])
+    total = float(variances.sum())
+    freedom = total**2 / float((variances**2 / degrees).sum()) if total > 0 else math.inf
+    return Evidence(first.log_evidence - second.log_evidence, math.sqrt(total), freedom)
+
+
+def _name_of(model: Any) -> str:
+    return str(model.name) if isinstance(model, pm.Model) else ""
+
+
+def _scale(name: str) -> tuple[str, tuple[tuple[float, str], ...]]:
+    if name not in SCALES:
+        raise ValueError(f"scale={name!r} is not one of {sorted(SCALES)}.")
+    return SCALES[name]
+
+
+def _grade(log_factor: float, grades: tuple[tuple[float, str], ...]) -> str:
+    return next((words for end, words in grades if abs(log_factor) < end), grades[-1][1])
+
+
+def _exponential(value: float) -> float:
+    """Return exp(value); inf where that is too large for a float."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _power(log_value: float) -> str:
+    """Return exp(log_value) in decimal notation, however large or small it is."""
+    if not math.isfinite(log_value):
+        return {math.inf: "infinity", -math.inf: "0"}.get(log_value, "unknown")
+    if abs(log_value) < 13:
+        return f"{math.exp(log_value):.3g}" if log_value < 7 else f"{math.exp(log_value):,.0f}"
+    exponent = math.floor(log_value / math.log(10))
+    mantissa = math.exp(log_value - exponent * math.log(10))
+    if f"{mantissa:.1f}" == "10.0":
+        mantissa, exponent = 1.0, exponent + 1
+    return f"{mantissa:.1f}e{exponent:+d}"

@@ -1,0 +1,175 @@
+"""A table of models: log Z, Bayes factors and probabilities, with their errors."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+
+from pymc_arm.comparison.factors import subtract
+from pymc_arm.comparison.reading import read_attributes, read_evidence, read_seconds
+from pymc_arm.comparison.running import run_models
+from pymc_arm.results import Evidence
+
+__all__ = ["compare", "model_probabilities"]
+
+# Draws of the errors of log Z behind the intervals of model probabilities, and their seed: the
+# same table every time, with ends that are good to two digits.
+ERROR_DRAWS = 20_000
+ERROR_SEED = 19950601
+
+
+def compare(
+    models: Mapping[str, Any],
+    prior_odds: Mapping[str, float] | Sequence[float] | None = None,
+    *,
+    target_se: float | None = None,
+    **sample_kwargs: Any,
+) -> pd.DataFrame:
+    """Compare models by their marginal likelihoods; the best one comes first.
+
+    Parameters
+    ----------
+    models
+        By name: results of :func:`pymc_arm.sample` or of ``pm.sample_smc``, models that are still
+        to be run, or :class:`pymc_arm.results.Evidence`. Models run one after another, each with
+        its chains on all cores.
+    prior_odds
+        The prior weight of each model, by name or in the order of ``models``; they need not add
+        up to one. By default all models are equally probable.
+    target_se
+        If given, models that are still to be run get more particles until the standard error of
+        their log Z is below it. A :class:`pymc_arm.TrustWarning` says where that failed.
+    **sample_kwargs
+        Passed to :func:`pymc_arm.sample`, the same for every model.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each model:
+
+        - ``log_evidence``, its ``standard_error`` and the ``degrees_of_freedom`` of that;
+        - ``log_bayes_factor`` against the best model, and ``log_bayes_factor_se``;
+        - ``probability``, the posterior probability of the model among these, between
+          ``probability_low`` and ``probability_high``: 95 % of what the errors of log Z allow;
+        - ``seconds`` of sampling, summed over chains;
+        - ``verdict`` of the run, if it has one;
+        - ``settled``: whether log Z of this model and of the next one differ by more than the
+          95 % interval of their difference. Of the last model there is nothing to settle.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_arm
+    >>> from pymc_arm.comparison import compare
+    >>> def coin(alpha):
+    ...     with pm.Model() as model:
+    ...         p = pm.Beta("p", alpha, alpha)
+    ...         pm.Binomial("heads", n=100, p=p, observed=64)
+    ...     return model
+    >>> table = compare(
+    ...     {"fair": coin(5000.0), "any": coin(1.0)},
+    ...     draws=200,
+    ...     random_seed=1,
+    ...     progressbar=False,
+    ... )
+    >>> table.index.tolist()
+    ['any', 'fair']
+    >>> table["probability"].round(1).tolist()
+    [0.9, 0.1]
+    """
+    if not models:
+        raise ValueError("models is empty: give at least one model, by name.")
+    if target_se is not None and not target_se > 0:
+        raise ValueError(f"target_se={target_se} must be positive.")
+    log_prior = _log_prior(list(models), prior_odds)
+    results = run_models(models, target_se, sample_kwargs)
+    evidences = {name: read_evidence(result) for name, result in results.items()}
+    probabilities = model_probabilities(evidences, log_prior)
+    ordered = sorted(evidences, key=lambda name: evidences[name].log_evidence, reverse=True)
+    best = evidences[ordered[0]]
+    rows = []
+    for place, name in enumerate(ordered):
+        evidence = evidences[name]
+        # The best model against itself: exactly one, whatever the error of its log Z.
+        against = Evidence(0.0, 0.0, math.inf) if place == 0 else subtract(evidence, best)
+        following = evidences[ordered[place + 1]] if place + 1 < len(ordered) else None
+        probability, low, high = probabilities[name]
+        rows.append(
+            {
+                "log_evidence": evidence.log_evidence,
+                "standard_error": evidence.standard_error,
+                "degrees_of_freedom": evidence.degrees_of_freedom,
+                "log_bayes_factor": against.log_evidence,
+                "log_bayes_factor_se": against.standard_error,
+                "probability": probability,
+                "probability_low": low,
+                "probability_high": high,
+                "seconds": read_seconds(results[name]),
+                "verdict": str(read_attributes(results[name]).get("verdict", "")),
+                "settled": following is None or _is_settled(evidence, following),
+            }
+        )
+    return pd.DataFrame(rows, index=pd.Index(ordered, name="model"))
+
+
+def model_probabilities(
+    evidences: Mapping[str, Evidence], log_prior: Mapping[str, float] | None = None
+) -> dict[str, tuple[float, float, float]]:
+    """Return the posterior probability of each model with the ends of its 95 % interval.
+
+    The interval has the errors of log Z in it and nothing else: t-distributed, independent between
+    models, drawn with a fixed seed. If the error of one log Z is unknown, all of it is open.
+
+    Examples
+    --------
+    >>> from pymc_arm.comparison import model_probabilities
+    >>> from pymc_arm.results import Evidence
+    >>> exact = {"a": Evidence(-1.0, 0.0, 3), "b": Evidence(-1.0, 0.0, 3)}
+    >>> model_probabilities(exact)["a"]
+    (0.5, 0.5, 0.5)
+    """
+    names = list(evidences)
+    prior = np.array([0.0 if log_prior is None else log_prior[name] for name in names])
+    log_evidence = np.array([evidences[name].log_evidence for name in names])
+    if np.isnan(log_evidence).any() or log_evidence.max() == -np.inf:
+        raise ValueError(
+            "No model has positive marginal likelihood, so none has a posterior probability: "
+            f"log Z is {dict(zip(names, log_evidence.tolist(), strict=True))}."
+        )
+    point = special.softmax(log_evidence + prior)
+    errors = np.array([evidences[name].standard_error for name in names])
+    if not np.isfinite(errors).all():
+        low, high = np.zeros(len(names)), np.ones(len(names))
+    else:
+        rng = np.random.default_rng(ERROR_SEED)
+        degrees = np.array([evidences[name].degrees_of_freedom for name in names])
+        noise = stats.t.rvs(degrees, size=(ERROR_DRAWS, len(names)), random_state=rng)
+        drawn = special.softmax(log_evidence + prior + noise * errors, axis=1)
+        low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+        # Rounding must not put the estimate outside of its own interval.
+        low, high = np.minimum(low, point), np.maximum(high, point)
+    return {name: (float(point[k]), float(low[k]), float(high[k])) for k, name in enumerate(names)}
+
+
+def _is_settled(better: Evidence, worse: Evidence) -> bool:
+    return subtract(better, worse).interval()[0] > 0
+
+
+def _log_prior(
+    names: list[str], prior_odds: Mapping[str, float] | Sequence[float] | None
+) -> dict[str, float]:
+    if prior_odds is None:
+        return dict.fromkeys(names, 0.0)
+    if not isinstance(prior_odds, Mapping):
+        if len(prior_odds) != len(names):
+            raise ValueError(f"prior_odds has {len(prior_odds)} values for {len(names)} models.")
+        prior_odds = dict(zip(names, prior_odds, strict=True))
+    if set(prior_odds) != set(names):
+        raise ValueError(f"prior_odds names {sorted(prior_odds)}; the models are {sorted(names)}.")
+    for name, value in prior_odds.items():
+        if not value > 0 or not math.isfinite(value):
+            raise ValueError(f"prior_odds[{name!r}]={value} must be a positive number.")
+    return {name: math.log(prior_odds[name]) for name in names}

@@ -1,0 +1,19 @@
+"""Pictures of runs and of comparisons.
+
+Every function takes ``ax`` and returns axes, as those of ArviZ do, and needs matplotlib
+(``pip install "pymc_arm[plots]"``), which is imported when a function is called.
+"""
+
+from pymc_arm.plots.evidence_path import plot_evidence_path
+from pymc_arm.plots.models import plot_comparison, plot_model_probabilities
+from pymc_arm.plots.run import plot_estimates, plot_run
+from pymc_arm.plots.sensitivity import plot_sensitivity
+
+__all__ = [
+    "plot_comparison",
+    "plot_estimates",
+    "plot_evidence_path",
+    "plot_model_probabilities",
+    "plot_run",
+    "plot_sensitivity",
+]

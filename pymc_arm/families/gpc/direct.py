@@ -20,7 +20,7 @@ def gpc(
     mean: Any = 0.0,
     lookahead: Literal["ep"] | None = None,
     representation: Literal["z", "x"] = "z",
-    move: Literal["overrelaxed", "slice"] = "overrelaxed",
+    kernel: Literal["overrelaxed", "slice"] = "overrelaxed",
     relaxation: float = 0.05,
     sweeps: int = 1,
     order: Literal["informative", "given", "random"] | Sequence[int] = "informative",
@@ -49,10 +49,11 @@ def gpc(
         Prior mean, a number or a vector.
     lookahead
         ``"ep"`` lets every step know the labels to come through EP; far more precise.
-    representation, move, relaxation, sweeps, order, dtype, threads, name
+    representation, kernel, relaxation, sweeps, order, dtype, threads, name
         See :class:`~pymc_arm.families.gpc.path.GPCPath`.
     **settings
-        Settings of the run, such as ``variant`` and ``threshold``.
+        Settings of the run, such as ``variant`` and ``threshold``; see
+        :class:`pymc_arm.Settings`.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def gpc(
         mean=mean,
         lookahead=lookahead,
         representation=representation,
-        move=move,
+        kernel=kernel,
         relaxation=relaxation,
         sweeps=sweeps,
         order=order,

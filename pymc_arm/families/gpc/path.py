@@ -64,7 +64,7 @@ class GPCPath(Path):
     representation
         ``"z"`` integrates the process out (eq:gpc), ``"x"`` samples it (eq:gpc-x) and needs
         quantiles of the normal distribution in every step of a sweep.
-    move
+    kernel
         ``"slice"`` is the paper's step (eq:slice), ``"overrelaxed"`` replaces its second uniform
         number by almost a reflection.
     relaxation
@@ -101,7 +101,7 @@ class GPCPath(Path):
         *,
         mean: Any = 0.0,
         representation: Literal["z", "x"] = "z",
-        move: Literal["overrelaxed", "slice"] = "overrelaxed",
+        kernel: Literal["overrelaxed", "slice"] = "overrelaxed",
         relaxation: float = 0.05,
         sweeps: int = 1,
         lookahead: Literal["ep"] | None = None,
@@ -114,7 +114,7 @@ class GPCPath(Path):
         offset: np.ndarray | float = 0.0,
     ) -> None:
         check_choice("representation", representation, ("z", "x"))
-        check_choice("move", move, ("overrelaxed", "slice"))
+        check_choice("kernel", kernel, ("overrelaxed", "slice"))
         check_choice("lookahead", lookahead, (None, "ep"))
         if not 0 < relaxation <= 1:
             raise ValueError(f"relaxation={relaxation} must be above 0 and at most 1.")
@@ -134,7 +134,7 @@ class GPCPath(Path):
         self.name = name
         self.length: int = size
         self.representation = representation
-        self.width = relaxation if move == "overrelaxed" else 0.0
+        self.width = relaxation if kernel == "overrelaxed" else 0.0
         self.sweeps = int(sweeps)
         self.dtype = real.type
         self.threads = _available_cores() if threads is None else int(threads)
@@ -239,6 +239,14 @@ class GPCPath(Path):
         grown[: n - 1] = particles
         grown[n - 1] = drawn if self.representation == "x" else np.maximum(drawn, 0.0)
         return grown, 0.0
+
+    def reseed(self, rng: np.random.Generator, n: int, size: int) -> np.ndarray:
+        """Refuse: Gibbs chains of this family forget where they start far too slowly."""
+        raise ValueError(
+            'variant="reseed" needs a sampler that draws from p_n anew, and Gaussian process '
+            'classification has none: choose variant="arm" or "anticipate", or lookahead="ep", '
+            "which makes most steps easy."
+        )
 
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
         """Return draws (R, N) of the latent process, or of what the model whitened it to.

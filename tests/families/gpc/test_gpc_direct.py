@@ -31,3 +31,21 @@ def test_direct_call(six, lookahead):
 def test_settings_reach_the_run(six):
     with pytest.raises(ValueError, match="threshold=2"):
         gpc(six.covariance, six.labels, threshold=2, progressbar=False)
+
+
+def test_settings_of_the_algorithm_are_not_hidden(six):
+    with pytest.raises(ValueError, match="move='never'"):
+        gpc(six.covariance, six.labels, move="never", progressbar=False)
+
+
+def test_reseeding_is_refused_with_a_remedy(six):
+    with pytest.raises(ValueError, match='variant="reseed" needs a sampler'):
+        gpc(
+            six.covariance,
+            six.labels,
+            variant="reseed",
+            threshold=1.0,
+            draws=50,
+            chains=1,
+            progressbar=False,
+        )

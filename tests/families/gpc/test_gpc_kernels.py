@@ -162,10 +162,10 @@ def test_predict():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("move", ["slice", "overrelaxed"])
+@pytest.mark.parametrize("kernel", ["slice", "overrelaxed"])
 @pytest.mark.parametrize("lookahead", [None, "ep"])
 @pytest.mark.parametrize("representation", ["z", "x"])
-def test_moves_leave_the_target_invariant(representation, lookahead, move, dtype):
+def test_moves_leave_the_target_invariant(representation, lookahead, kernel, dtype):
     """First and second moments of weighted exact draws, before and after three moves.
 
     The draws are independent (no resampling), so the difference of moments has a known standard
@@ -178,7 +178,7 @@ def test_moves_leave_the_target_invariant(representation, lookahead, move, dtype
         labels,
         mean=0.3,
         representation=representation,
-        move=move,
+        kernel=kernel,
         lookahead=lookahead,
         dtype=dtype,
     )

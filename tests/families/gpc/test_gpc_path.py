@@ -24,11 +24,11 @@ def estimates(path, replicates=REPLICATES, particles=600, **settings):
 
 
 @pytest.mark.parametrize("variant", ["rm", "arm", "anticipate"])
-@pytest.mark.parametrize("move", ["slice", "overrelaxed"])
+@pytest.mark.parametrize("kernel", ["slice", "overrelaxed"])
 @pytest.mark.parametrize("lookahead", [None, "ep"])
 @pytest.mark.parametrize("representation", ["z", "x"])
 def test_evidence_is_the_orthant_probability(
-    six, standard_errors, representation, lookahead, move, variant
+    six, standard_errors, representation, lookahead, kernel, variant
 ):
     path = GPCPath(
         six.covariance,
@@ -36,7 +36,7 @@ def test_evidence_is_the_orthant_probability(
         mean=six.mean,
         representation=representation,
         lookahead=lookahead,
-        move=move,
+        kernel=kernel,
     )
     found = estimates(path, variant=variant)
     assert abs(standard_errors(found, six.log_evidence)) < 4

@@ -59,7 +59,7 @@ def test_bad_labels(labels, message):
         ({"mean": [1, 2]}, r"mean has shape \(2,\)"),
         ({"mean": [1, np.nan, 2]}, r"mean\[1\] is nan"),
         ({"representation": "w"}, "representation='w' is not one of"),
-        ({"move": "hmc"}, "move='hmc' is not one of"),
+        ({"kernel": "hmc"}, "kernel='hmc' is not one of"),
         ({"lookahead": "laplace"}, "lookahead='laplace' is not one of"),
         ({"order": "best"}, "order='best' is not one of"),
         ({"order": [0, 0, 1]}, "order must be a permutation"),

@@ -112,6 +112,7 @@ def step(
         kernel_calls=kernel_calls + generated.kernel_calls,
         resampled=resampled,
         distinct_fraction=distinct_fraction,
+        observations=path.observations(following),
     )
     return State(
         following, particles, log_weights, log_evidence, ancestors, founders, state.step + 1

@@ -9,13 +9,15 @@ The difference of two models' running sums is their log Bayes factor as it build
 which observations decide it. The sum does not depend on the order of the data; the scores do, so
 two models can be compared only under the same order.
 
-The path that :func:`pymc_arm.sample` takes is chosen for precision: it tempers data in, or brings
-several observations in at once, and its increments are no such scores. :func:`evidence_path` says
-so when it reads such a result, and takes a model instead to run it observation by observation.
+The path that :func:`pymc_arm.sample` takes is chosen for precision. Where each observation has a
+variable of its own (states, group effects, labels), it brings them in one by one, and its
+increments are such scores; elsewhere it tempers data in, many observations at once, and they are
+not. :func:`evidence_path` says which when it reads a result, and takes a model instead to run it
+observation by observation.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +29,7 @@ from scipy import special
 from pymc_arm._compat import InferenceTree, get_group, has_group
 from pymc_arm.generic.compiled import ModelPath, compile_model
 from pymc_arm.generic.density import LogDensity
+from pymc_arm.generic.path import name_term
 from pymc_arm.generic.plan import Plan, Step
 from pymc_arm.generic.support import find_support
 from pymc_arm.sampling import sample_path
@@ -44,9 +47,8 @@ OBSERVATIONS = (
     "that came in between count with the observation that follows."
 )
 STEPS = (
-    "the steps of this result follow its own path, on which data is tempered in or comes several "
-    "at once, so its increments are not predictive scores of observations. evidence_path(model) "
-    "runs a model observation by observation."
+    "on the path of this result data came in several at once, so its increments are not predictive "
+    "scores of observations. evidence_path(model) runs a model observation by observation."
 )
 
 
@@ -177,10 +179,7 @@ def evidence_path(
         path = compile_in_data_order(model_or_result, order_data, backend=backend)
         # Each observation needs particles that follow it, so the cloud is kept fresh.
         options = {"resample_threshold": 0.9, **sample_kwargs}
-        observations = {
-            step.label: step.data_labels[0] for step in path.plan.steps if _has_datum(step)
-        }
-        return _read(sample_path(path, **options), observations)
+        return _read(sample_path(path, **options))
     if order_data is not None or backend is not None or sample_kwargs:
         given = sorted(sample_kwargs)
         given += [name for name, v in (("order_data", order_data), ("backend", backend)) if v]
@@ -190,7 +189,7 @@ def evidence_path(
             f"{type(model_or_result).__name__} has no group 'arm': give a result of "
             "pymc_arm.sample, or a model."
         )
-    return _read(model_or_result, None)
+    return _read(model_or_result)
 
 
 def compile_in_data_order(
@@ -238,7 +237,7 @@ def in_data_order(plan: Plan, density: LogDensity, order_data: Sequence[int] | N
         ready = [row for row in potentials if not plan.scopes[row, ~introduced].any()]
         if ready:
             potentials[:] = [row for row in potentials if row not in ready]
-            labels = tuple(dict.fromkeys(_label(density, row).split("[")[0] for row in ready))
+            labels = tuple(dict.fromkeys(name_term(density, row).split("[")[0] for row in ready))
             steps.append(
                 Step("temper", POTENTIAL, None, nothing, np.array(ready, dtype=int), labels)
             )
@@ -255,7 +254,7 @@ def in_data_order(plan: Plan, density: LogDensity, order_data: Sequence[int] | N
 
     activate_potentials()
     for row in rows[order].tolist():
-        label = _label(density, row)
+        label = name_term(density, row)
         for coordinate in np.flatnonzero(plan.scopes[row]).tolist():
             introduce(coordinate)
         activate_potentials()
@@ -286,28 +285,16 @@ def _check_order(order_data: Sequence[int] | None, count: int) -> np.ndarray:
     return order
 
 
-def _label(density: LogDensity, row: int) -> str:
-    block = int(np.searchsorted(density.offsets, row, side="right")) - 1
-    name = density.blocks[block].name
-    if density.sizes[block] == 1:
-        return name
-    return f"{name}[{row - int(density.offsets[block])}]"
-
-
-def _has_datum(step: Step) -> bool:
-    return len(step.data_terms) > 0 and step.label != POTENTIAL
-
-
-def _read(result: InferenceTree, observations: Mapping[str, str] | None) -> EvidencePath:
-    """Sum the increments of each chain by what came in, and pool the chains.
-
-    ``observations`` are those that steps bring in, by the label of the step.
-    """
+def _read(result: InferenceTree) -> EvidencePath:
+    """Sum the increments of each chain by what came in, and pool the chains."""
     history = get_group(result, "arm")
+    observations = history["observations"].values if "observations" in history else np.zeros((1, 1))
+    by_observation = bool(observations.any() and (observations <= 1).all())
+    names = history["observed" if by_observation else "introduced"].values.astype(str)
     labels: list[str] | None = None
     before, after = [], []
-    for introduced, increments, running in zip(
-        history["introduced"].values.astype(str).tolist(),
+    for row, increments, running in zip(
+        names.tolist(),
         history["log_increment"].values,
         history["cumulative_log_marginal_likelihood"].values,
         strict=True,
@@ -315,14 +302,16 @@ def _read(result: InferenceTree, observations: Mapping[str, str] | None) -> Evid
         length = int((~np.isnan(increments)).sum())
         if length and running[length - 1] == -np.inf:
             continue  # a chain that lost all particles contributes zero to the mean of Z-hat
-        steps = [PIECE.sub("", label) for label in introduced[:length]]
-        names, ends, leading = _boundaries(steps, observations)
-        if labels is not None and names != labels:
+        steps = [PIECE.sub("", label) for label in row[:length]]
+        found, ends = _boundaries(steps)
+        if labels is not None and found != labels:
             raise ValueError(
                 "The chains of this result took different paths; they can't be pooled."
             )
-        labels = names
+        labels = found
         start = running[0] - increments[0] if length else 0.0
+        # Potentials before all data are where the sum starts.
+        leading = next((k for k, step in enumerate(steps) if step), 0)
         first = running[leading - 1] if leading else start
         after.append(running[ends])
         before.append(np.concatenate([[first], running[ends[:-1]]])[: len(ends)])
@@ -336,24 +325,21 @@ def _read(result: InferenceTree, observations: Mapping[str, str] | None) -> Evid
         score_errors=_spread(np.array(after) - np.array(before)),
         log_evidence=pooled,
         standard_errors=_spread(np.array(after)),
-        per_observation=observations is not None,
-        note=STEPS if observations is None else OBSERVATIONS,
+        per_observation=by_observation,
+        note=OBSERVATIONS if by_observation else STEPS,
         log_start=float(pooled_before[0]) if labels else 0.0,
     )
 
 
-def _boundaries(
-    steps: Sequence[str], observations: Mapping[str, str] | None
-) -> tuple[list[str], list[int], int]:
-    """Return what came in, the last step of each, and how many potentials came in before all.
+def _boundaries(steps: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return what came in, and the last step of each.
 
     A step that brings no observation, only a variable, counts with the next one.
     """
     names: list[str] = []
     ends: list[int] = []
-    for number, step in enumerate(steps):
-        name = step if observations is None else observations.get(step)
-        if name is None:
+    for number, name in enumerate(steps):
+        if not name:
             continue
         if names and names[-1] == name:
             ends[-1] = number
@@ -362,8 +348,7 @@ def _boundaries(
             ends.append(number)
     if ends:
         ends[-1] = len(steps) - 1
-    others = (k for k, step in enumerate(steps) if observations is None or step != POTENTIAL)
-    return names, ends, next(others, 0)
+    return names, ends
 
 
 def _pool(values: Sequence[np.ndarray], chains: int) -> np.ndarray:

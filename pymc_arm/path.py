@@ -140,6 +140,10 @@ class Path(ABC):
         """Return the name of what comes in with p_n, for progress, plots and warnings."""
         return f"x[{n}]"
 
+    def observations(self, n: Position) -> tuple[str, ...]:
+        """Return the names of the observations that come in with p_n, if the path knows them."""
+        return ()
+
     def reseed(self, rng: np.random.Generator, n: Position, size: int) -> Particles:
         """Draw new particles from p_n by another sampler (ARM-reseed)."""
         raise ValueError(

@@ -230,16 +230,24 @@ def _history(chains: Sequence[Chain]) -> xr.Dataset:
     columns = {name: np.full(shape, np.nan) for name in HISTORY}
     introduced = np.full(shape, "", dtype=object)
     resampled = np.zeros(shape, dtype=bool)
+    observations = np.zeros(shape, dtype=int)
+    observed = np.full(shape, "", dtype=object)
     for row, chain in enumerate(chains):
         for column, info in enumerate(chain.run.history):
             for name, field in HISTORY.items():
                 columns[name][row, column] = getattr(info, field)
             introduced[row, column] = info.introduced
             resampled[row, column] = info.resampled
+            observations[row, column] = len(info.observations)
+            if len(info.observations) == 1:
+                observed[row, column] = info.observations[0]
     variables: dict[str, Any] = {
         name: (("chain", "step"), array) for name, array in columns.items()
     }
     variables["introduced"] = (("chain", "step"), introduced.astype(str))
+    # How many observations came in with the step, and the name of a single one.
+    variables["observations"] = (("chain", "step"), observations)
+    variables["observed"] = (("chain", "step"), observed.astype(str))
     # netCDF has no booleans of its own; ArviZ stores them as small integers too.
     variables["resampled"] = (("chain", "step"), resampled.astype(np.int8))
     coords = {"chain": np.arange(len(chains)), "step": np.arange(steps)}

@@ -43,6 +43,7 @@ class Info:
     kernel_calls: int
     resampled: bool
     distinct_fraction: float
+    observations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from pymc_arm.generic.support import Support
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.resampling import effective_sample_size
 
-__all__ = ["GenericPath", "Position"]
+__all__ = ["GenericPath", "Position", "name_term"]
 
 # A step that would leave a smaller effective fraction than this is split by tempering; between
 # this and the threshold, the generate loop is the remedy.
@@ -150,6 +150,17 @@ class GenericPath(Path):
         """Return the coordinate or the data of a step."""
         label = self.plan.steps[n.step - 1].label
         return label if n.fraction == 1.0 else f"{label} ({n.fraction:.2g})"
+
+    def observations(self, n: Position) -> tuple[str, ...]:
+        """Return the data of a step, potentials left out."""
+        kinds = [block.kind for block in self.density.blocks]
+        rows = self.plan.steps[n.step - 1].data_terms
+        owners = np.searchsorted(self.density.offsets, rows, side="right") - 1
+        return tuple(
+            name_term(self.density, row)
+            for row, owner in zip(rows.tolist(), owners.tolist(), strict=True)
+            if kinds[owner] == "data"
+        )
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
         """Sweep over the coordinates that are in, until the start is forgotten."""
@@ -321,6 +332,15 @@ class GenericPath(Path):
             discrete_sets=color_coordinates(labels, active, self._group),
             supports=self._supports,
         )
+
+
+def name_term(density: LogDensity, row: int) -> str:
+    """Return the name of one term: that of its variable, with its place if there are several."""
+    block = int(np.searchsorted(density.offsets, row, side="right")) - 1
+    name = density.blocks[block].name
+    if density.sizes[block] == 1:
+        return name
+    return f"{name}[{row - int(density.offsets[block])}]"
 
 
 def _effective_fraction(log_ratio: np.ndarray, log_weights: np.ndarray) -> float:

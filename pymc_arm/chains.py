@@ -1,30 +1,35 @@
-"""Several independent runs of one path, and the number that comes out of them.
+"""One run of a path as a chain that can be stopped, continued and sent elsewhere.
 
 Chains are islands: they share nothing but the compiled path, and Z-hat is averaged over them. Each
-has its own random stream, spawned from one seed, so the result does not depend on how many run at
-the same time.
+has its own random stream, spawned from one seed, so the result does not depend on where they run
+(:mod:`pymc_arm.executors`), nor on how many run at the same time.
 """
 
 import copy
 import functools
-import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from pymc_arm.allocation import increment_variances, optimal_counts, predicted_variance
-from pymc_arm.arm import Info, Run, State, run
-from pymc_arm.path import Particles, Path
-from pymc_arm.progress import ChainProgress
+from pymc_arm.arm import Info, Run, State, initialize, iterate, run
+from pymc_arm.errors import ChainError
+from pymc_arm.path import Particles, Path, Position
 from pymc_arm.refine import Bridge
 from pymc_arm.resampling import SCHEMES
 from pymc_arm.settings import Settings
 
-__all__ = ["Chain", "equally_weighted", "pilot", "run_chains", "spawn_generators"]
+__all__ = [
+    "Chain",
+    "Task",
+    "Unfinished",
+    "equally_weighted",
+    "pilot",
+    "run_chain",
+    "spawn_generators",
+]
 
 # The part of a budget that optimal allocation divides equally.
 EQUAL_SHARE = 0.1
@@ -51,63 +56,122 @@ class Chain:
         return predicted_variance(self.run.history)
 
 
-def run_chains(
-    path: Path,
-    particles: int,
-    generators: Sequence[np.random.Generator],
-    settings: Settings,
-    *,
-    counts: Sequence[int] | None = None,
-    cores: int | None = None,
-    progressbar: bool = False,
-) -> list[Chain]:
-    """Run one chain for each generator, on as many threads as there are cores.
+@dataclass(frozen=True)
+class Unfinished:
+    """A chain after some step: all it takes to continue it to the same bits.
 
-    The work of a path is compiled code that releases the interpreter lock, so threads use all
-    cores and nothing has to be sent anywhere; BLAS is held at one thread so that they don't fight.
+    The generator is the one that goes on being used, so its state belongs to the latest step.
     """
-    if path.one_chain_at_a_time:
-        workers = 1
-    else:
-        workers = min(len(generators), (os.cpu_count() or 1) if cores is None else cores)
-    length = None if path.length is None else path.length - 1
-    with (
-        ChainProgress(len(generators), length, progressbar) as progress,
-        _blas_controller().limit(limits=1, user_api="blas"),
-    ):
 
-        def one(chain: int) -> Chain:
-            progress.start(chain)
-            result = _run_chain(
-                path,
-                particles,
-                generators[chain],
-                settings,
-                counts,
-                lambda info: progress.update(chain, info),
-            )
-            progress.finish(chain)
-            return result
+    rng: np.random.Generator = field(repr=False)
+    state: State = field(repr=False)
+    history: tuple[Info, ...]
+    positions: tuple[Position, ...] = field(repr=False)
+    seconds: float
 
-        if workers == 1:
-            return [one(chain) for chain in range(len(generators))]
-        with ThreadPoolExecutor(workers) as executor:
-            return list(executor.map(one, range(len(generators))))
+    def after(self, state: State, info: Info, seconds: float) -> "Unfinished":
+        """Return the chain one step later."""
+        return Unfinished(
+            self.rng,
+            state,
+            (*self.history, info),
+            (*self.positions, state.position),
+            self.seconds + seconds,
+        )
 
 
-def _run_chain(
+@dataclass(frozen=True)
+class Task:
+    """What the chains of a run have in common, besides the path.
+
+    ``deadline`` is a time of :func:`time.time`, after which no chain takes another step.
+    """
+
+    particles: int
+    settings: Settings
+    counts: tuple[int, ...] | None = None
+    deadline: float | None = None
+
+    @property
+    def first_count(self) -> int:
+        """The number of particles to start with."""
+        return self.counts[0] if self.counts else self.particles
+
+
+def run_chain(
     path: Path,
-    particles: int,
-    rng: np.random.Generator,
-    settings: Settings,
-    counts: Sequence[int] | None,
-    report: Callable[[Info], None],
-) -> Chain:
-    started = time.perf_counter()
-    result = run(path, rng, particles, counts=counts, report=report, **vars(settings))
-    final = equally_weighted(path, rng, result.state, particles, settings)
-    draws = {} if final is None else path.posterior(rng, final)
-    return Chain(result, final, draws, time.perf_counter() - started)
+    task: Task,
+    number: int,
+    start: np.random.Generator | Unfinished,
+    report: Callable[[Unfinished], bool] | None = None,
+) -> Chain | Unfinished:
+    """Run a chain from its beginning or from where it was left.
+
+    Parameters
+    ----------
+    path, task
+        What to run.
+    number
+        The chain's number, for errors.
+    start
+        The chain's generator, or the chain as far as it has come.
+    report
+        Called after each step; False stops the chain.
+
+    Returns
+    -------
+    Chain or Unfinished
+        Unfinished if it was stopped.
+
+    Raises
+    ------
+    ChainError
+        With the chain, the step and the variable, for whatever goes wrong in a step.
+    """
+    since = time.perf_counter()
+    so_far = start if isinstance(start, Unfinished) else None
+    try:
+        if so_far is None:
+            assert isinstance(start, np.random.Generator)
+            state = initialize(path, start, task.first_count)
+            so_far = Unfinished(start, state, (), (state.position,), 0.0)
+        for state, info in iterate(path, so_far.rng, so_far.state, task.settings, task.counts):
+            now = time.perf_counter()
+            so_far, since = so_far.after(state, info, now - since), now
+            if report is not None and not report(so_far):
+                return so_far
+            if task.deadline is not None and time.time() > task.deadline:
+                return so_far
+        result = Run(so_far.state, so_far.history, so_far.positions)
+        final = equally_weighted(path, so_far.rng, result.state, task.particles, task.settings)
+        draws = {} if final is None else path.posterior(so_far.rng, final)
+    except Exception as error:
+        raise _explain(path, task, number, so_far, error) from error
+    return Chain(result, final, draws, so_far.seconds + time.perf_counter() - since)
+
+
+def _explain(
+    path: Path, task: Task, number: int, so_far: Unfinished | None, error: Exception
+) -> ChainError:
+    """Say in which chain, at which step and variable something went wrong."""
+    step = 0 if so_far is None else len(so_far.history) + 1
+    variable = "the first distribution"
+    if so_far is not None:
+        state = so_far.state
+        try:
+            if path.finished(state.position):
+                variable = "the posterior draws"
+            else:
+                following = path.advance(
+                    state.position, state.particles, state.log_weights, task.settings.threshold
+                )
+                variable = path.describe(following)
+        except Exception:  # the step itself can't be chosen: name the one before
+            variable = f"what follows {path.describe(state.position)}"
+    message = (
+        f"Chain {number} failed in step {step}, on {variable}: {type(error).__name__}: {error}"
+    )
+    return ChainError(message, number, step, variable)
 
 
 def equally_weighted(
@@ -151,8 +215,12 @@ def pilot(
         counts = _cautious_counts(increment_variances(first.history), total)
     following = dict(zip(first.positions[:-1], first.positions[1:], strict=True))
     replay = copy.copy(path)
-    replay.advance = lambda n, *others: following[n]  # type: ignore[method-assign]
+    replay.advance = functools.partial(_follow, following)  # type: ignore[method-assign]
     return replay, counts
+
+
+def _follow(following: dict[Position, Position], n: Position, *others: object) -> Position:
+    return following[n]
 
 
 def _cautious_counts(variances: np.ndarray, budget: int) -> list[int]:
@@ -176,9 +244,3 @@ def spawn_generators(
         return random_seed.spawn(chains + 1)
     sequence = np.random.SeedSequence(random_seed)
     return [np.random.default_rng(child) for child in sequence.spawn(chains + 1)]
-
-
-@functools.cache
-def _blas_controller() -> ThreadpoolController:
-    """Find the BLAS libraries once: it takes longer than a small run."""
-    return ThreadpoolController()

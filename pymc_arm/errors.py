@@ -1,6 +1,15 @@
 """What can go wrong, by name, so that users can catch or filter it."""
 
-__all__ = ["ArmWarning", "ModelError", "PathError", "TrustWarning", "ZeroEvidenceWarning"]
+from typing import Any
+
+__all__ = [
+    "ArmWarning",
+    "ChainError",
+    "ModelError",
+    "PathError",
+    "TrustWarning",
+    "ZeroEvidenceWarning",
+]
 
 
 class ArmWarning(UserWarning):
@@ -17,6 +26,21 @@ class TrustWarning(ArmWarning):
 
 class PathError(RuntimeError):
     """A path returned something that is not a number; the message names step and operation."""
+
+
+class ChainError(PathError):
+    """A chain failed; the message names the chain, the step and the variable.
+
+    ``finished`` are the chains of the same run that came to their end.
+    """
+
+    def __init__(self, message: str, chain: int, step: int, variable: str) -> None:
+        super().__init__(message, chain, step, variable)
+        self.chain, self.step, self.variable = chain, step, variable
+        self.finished: list[Any] = []
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ModelError(ValueError):

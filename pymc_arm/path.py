@@ -100,6 +100,9 @@ class Path(ABC):
     #: Whether threads would only be in each other's way: the path's own kernels use every core,
     #: or most of the work is done under the interpreter's lock.
     one_chain_at_a_time: bool = False
+    #: Whether chains run better in processes than on threads, where there are such: much of the
+    #: work is done under the interpreter's lock, and no thread has to survive a fork.
+    prefers_processes: bool = False
 
     @abstractmethod
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:

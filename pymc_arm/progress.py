@@ -15,7 +15,7 @@ __all__ = ["ChainProgress"]
 class ChainProgress:
     """A line for each chain: step, variable, gamma, particles, log Z so far."""
 
-    def __init__(self, chains: int, length: int | None, visible: bool) -> None:
+    def __init__(self, chains: int, length: int | None, visible: bool, first: int = 0) -> None:
         self._progress = Progress(
             TextColumn("Chain {task.fields[chain]}"),
             BarColumn(table_column=Column(ratio=1)),
@@ -30,8 +30,8 @@ class ChainProgress:
             console=Console(stderr=True),
             disable=not visible,
         )
-        self._tasks: list[TaskID] = [
-            self._progress.add_task(
+        self._tasks: dict[int, TaskID] = {
+            chain: self._progress.add_task(
                 "",
                 start=False,
                 total=length,
@@ -42,8 +42,8 @@ class ChainProgress:
                 particles="-",
                 log_evidence="-",
             )
-            for chain in range(chains)
-        ]
+            for chain in range(first, first + chains)
+        }
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -76,6 +76,6 @@ class ChainProgress:
 
     def finish(self, chain: int) -> None:
         """Fill the bar of a chain whose number of steps was not known."""
-        task = self._progress.tasks[chain]
+        task = self._progress.tasks[self._tasks[chain]]
         self._progress.update(self._tasks[chain], total=max(task.completed, 1))
         self._progress.stop_task(self._tasks[chain])

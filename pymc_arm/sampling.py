@@ -16,9 +16,10 @@ from pymc_arm._compat import (
     observed_data,
     set_attributes,
 )
-from pymc_arm.chains import Chain, pilot, run_chains, spawn_generators
+from pymc_arm.chains import Chain, Task, pilot, spawn_generators
 from pymc_arm.diagnose import diagnose
 from pymc_arm.errors import TrustWarning
+from pymc_arm.executors import run_chains
 from pymc_arm.families.registry import find_family
 from pymc_arm.generic.compiled import compile_model
 from pymc_arm.generic.plan import Plan
@@ -313,9 +314,9 @@ def _run(
             path, draws, spare, config, optimal=allocation == "optimal", budget=budget
         )
         config = Settings(**{**settings, "variant": "rm"})
-    results = run_chains(
-        path, draws, generators, config, counts=counts, cores=cores, progressbar=progressbar
-    )
+    task = Task(draws, config, None if counts is None else tuple(counts))
+    ended = run_chains(path, task, generators, cores=cores, progressbar=progressbar)
+    results = [chain for chain in ended if chain is not None]
     if refine:
         results = _refine(path, results, refiners)
     recorded = {"draws": draws, "chains": chains, "allocation": allocation, **vars(config)}

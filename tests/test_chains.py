@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from pymc_arm import Settings, Smoothed, ZeroEvidenceWarning, run
-from pymc_arm.chains import equally_weighted, pilot, run_chains, spawn_generators
+from pymc_arm.chains import Task, equally_weighted, pilot, spawn_generators
+from pymc_arm.executors import run_chains
 from pymc_arm.testing import GaussianChain, TiltedNormals
 from tests.replicates import deviation
 
@@ -13,7 +14,7 @@ TILT_AT_THRESHOLD = float(np.sqrt(-np.log(0.7)))
 
 def test_the_number_of_cores_does_not_change_the_result():
     one, two = (
-        run_chains(PATH, 50, spawn_generators(1, 3)[:3], Settings(), cores=cores)
+        run_chains(PATH, Task(50, Settings()), spawn_generators(1, 3)[:3], cores=cores)
         for cores in (1, 2)
     )
     for first, second in zip(one, two, strict=True):
@@ -36,7 +37,8 @@ def test_a_path_with_its_own_threads_runs_one_chain_after_another():
             self.running -= 1
             return super().posterior(rng, particles)
 
-    assert len(run_chains(Alone([0.1, 0.2]), 20, spawn_generators(1, 3), Settings(), cores=3)) == 4
+    task = Task(20, Settings())
+    assert len(run_chains(Alone([0.1, 0.2]), task, spawn_generators(1, 3), cores=3)) == 4
 
 
 def test_generators_are_one_a_chain_and_one_more():
@@ -74,7 +76,7 @@ def test_a_chain_without_particles_has_no_draws():
             return Smoothed(np.full(len(particles), -np.inf))
 
     with pytest.warns(ZeroEvidenceWarning):
-        chains = run_chains(Impossible([0.1, 0.2]), 10, spawn_generators(1, 0), Settings())
+        chains = run_chains(Impossible([0.1, 0.2]), Task(10, Settings()), spawn_generators(1, 0))
     assert chains[0].log_evidence == -np.inf
     assert chains[0].draws == {}
     assert chains[0].predicted_variance == np.inf

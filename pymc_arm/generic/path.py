@@ -56,6 +56,7 @@ class GenericPath(Path):
     """
 
     length: int | None = None
+    prefers_processes = True
 
     def __init__(
         self,

@@ -1,0 +1,298 @@
+"""Where chains run: here, on threads, in processes of this machine, or on any executor.
+
+Small runs stay in this process. Paths whose work is done under the interpreter's lock go to forked
+processes, which share the compiled path with this one and start in some tens of milliseconds; where
+there is no fork they run one after another. Everything else runs on threads. Any
+:class:`concurrent.futures.Executor` can take their place: what is sent to it is the pickled model,
+and each of its processes compiles it once.
+
+A chain depends on its own generator alone, so that the same seed gives the same bits everywhere.
+"""
+
+import functools
+import os
+import platform
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
+from importlib.metadata import version
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from pymc_arm.chains import Chain, Task, Unfinished, run_chain
+from pymc_arm.errors import ChainError
+from pymc_arm.forked import Ended, Outcome, Starts, can_fork, run_forked
+from pymc_arm.path import Path
+from pymc_arm.progress import ChainProgress
+
+__all__ = ["check_executor", "run_chains", "run_remotely"]
+
+# Runs that take less than this, in seconds, are over before processes would have started.
+PATIENCE = 0.3
+# What must be the same in all processes for the same bits to come out.
+PACKAGES = ("pymc_arm", "pymc", "pytensor", "numpy")
+# One at a time: PyTensor compiles on one thread only.
+_compiling = threading.Lock()
+
+
+def run_chains(
+    path: Path,
+    task: Task,
+    generators: Sequence[np.random.Generator],
+    *,
+    first: int = 0,
+    cores: int | None = None,
+    executor: Executor | None = None,
+    recipe: Callable[[], Path] | None = None,
+    progressbar: bool = False,
+) -> list[Chain | None]:
+    """Run one chain for each generator.
+
+    Parameters
+    ----------
+    path, task
+        What each of them runs.
+    generators
+        One for each chain.
+    first
+        The number of the first chain.
+    cores
+        How many run at the same time; by default as many as there are processors.
+    executor
+        Where to run them, if not here.
+    recipe
+        Makes the path anew, in processes that have no copy of it; by default it is sent itself.
+    progressbar
+        Whether to show progress.
+
+    Returns
+    -------
+    list of Chain
+        None for those that the deadline ended.
+    """
+    if cores is None:
+        cores = _available_cores()
+    workers = min(len(generators), cores)
+    length = None if path.length is None else path.length - 1
+    progress = ChainProgress(len(generators), length, progressbar, first)
+    starts: Starts = dict(enumerate(generators, start=first))
+    with _blas_controller().limit(limits=1, user_api="blas"):
+        if executor is not None:
+            with progress:
+                outcomes = _run_on(executor, path, recipe or path, task, starts, progress)
+        elif workers > 1 and path.prefers_processes and can_fork():
+            outcomes = _run_here(path, task, starts, progress, PATIENCE)
+            if not any(isinstance(outcome, ChainError) for outcome in outcomes.values()):
+                left = _unfinished(starts, outcomes)
+                outcomes.update(run_forked(path, task, left, workers, progress))
+        elif workers == 1 or path.one_chain_at_a_time:
+            with progress:
+                outcomes = _run_here(path, task, starts, progress)
+        else:
+            with progress:
+                outcomes = _run_on_threads(path, task, starts, progress, workers)
+    return _collect(starts, outcomes)
+
+
+def check_executor(executor: Any, cores: int | None) -> None:
+    """Refuse what is no executor, with a remedy."""
+    if executor is None:
+        return
+    if not isinstance(executor, Executor):
+        remedy = "client.get_executor()" if hasattr(executor, "get_executor") else "None"
+        raise TypeError(
+            f"executor={executor!r} is not a concurrent.futures.Executor: give one, or {remedy}."
+        )
+    if cores is not None:
+        raise ValueError(f"cores={cores} has no meaning with an executor: it has its own workers.")
+
+
+def _run_here(
+    path: Path,
+    task: Task,
+    starts: Starts,
+    progress: ChainProgress,
+    patience: float = np.inf,
+) -> dict[int, Outcome]:
+    """Run chains one after another, until one fails or patience runs out."""
+    end = time.perf_counter() + patience
+    outcomes: dict[int, Outcome] = {}
+    for number, start in starts.items():
+        if time.perf_counter() >= end:
+            break
+        progress.start(number)
+
+        def report(so_far: Unfinished, number: int = number) -> bool:
+            progress.update(number, so_far.history[-1])
+            return time.perf_counter() < end
+
+        outcomes[number] = _attempt(path, task, number, start, report)
+        if not isinstance(outcomes[number], Chain):
+            break
+        progress.finish(number)
+    return outcomes
+
+
+def _run_on_threads(
+    path: Path, task: Task, starts: Starts, progress: ChainProgress, workers: int
+) -> dict[int, Outcome]:
+    """Run chains on threads; they end after the step they are in when something fails."""
+    stop = threading.Event()
+
+    def work(number: int, start: np.random.Generator | Unfinished) -> Outcome:
+        def report(so_far: Unfinished) -> bool:
+            progress.update(number, so_far.history[-1])
+            return not stop.is_set()
+
+        progress.start(number)
+        return _attempt(path, task, number, start, report)
+
+    with ThreadPoolExecutor(workers) as pool:
+        futures = {pool.submit(work, number, start): number for number, start in starts.items()}
+        try:
+            return _gather(futures, progress)
+        except BaseException:
+            stop.set()
+            raise
+
+
+def _run_on(
+    executor: Executor,
+    path: Path,
+    recipe: Any,
+    task: Task,
+    starts: Starts,
+    progress: ChainProgress,
+) -> dict[int, Outcome]:
+    """Run chains on a given executor; only threads can use the path as it is."""
+    if isinstance(executor, ThreadPoolExecutor):
+        futures = {
+            executor.submit(_attempt, path, task, number, start, None): number
+            for number, start in starts.items()
+        }
+        return _gather(futures, progress)
+    versions = _versions()
+    package = cloudpickle.dumps(recipe)
+    remote = {
+        executor.submit(
+            run_remotely, versions, package, cloudpickle.dumps((task, number, start))
+        ): number
+        for number, start in starts.items()
+    }
+    return _gather(remote, progress)
+
+
+def run_remotely(versions: dict[str, str], package: bytes, call: bytes) -> Ended:
+    """Run a chain in a worker of an executor, with a path that is compiled there once.
+
+    Arguments are bytes, so that a worker with other versions can say so before it fails to read
+    them.
+    """
+    own = _versions()
+    differing = [
+        f"{name} {own[name]} (not {versions[name]})" for name in own if own[name] != versions[name]
+    ]
+    if differing:
+        raise RuntimeError(
+            f"The worker on {platform.node()} has {', '.join(differing)}. Install the same "
+            "versions everywhere: the same seed must give the same result."
+        )
+    with _compiling:
+        path = _unpack(package)
+    task, number, start = cloudpickle.loads(call)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with _blas_controller().limit(limits=1, user_api="blas"):
+            outcome = _attempt(path, task, number, start, None)
+    return Ended(outcome, caught)
+
+
+@functools.lru_cache(maxsize=4)
+def _unpack(package: bytes) -> Path:
+    """Return the path that a package holds, or that its recipe makes."""
+    content = cloudpickle.loads(package)
+    return content if isinstance(content, Path) else content()
+
+
+def _attempt(
+    path: Path,
+    task: Task,
+    number: int,
+    start: np.random.Generator | Unfinished,
+    report: Callable[[Unfinished], bool] | None,
+) -> Outcome:
+    try:
+        return run_chain(path, task, number, start, report)
+    except ChainError as error:
+        return error
+
+
+def _gather(futures: Mapping[Future[Any], int], progress: ChainProgress) -> dict[int, Outcome]:
+    """Collect chains as they end; after a failure, wait for those that run, and start no more."""
+    outcomes: dict[int, Outcome] = {}
+    try:
+        for future in as_completed(futures):
+            number = futures[future]
+            try:
+                ended = future.result()
+            except CancelledError:
+                continue
+            if isinstance(ended, Ended):
+                ended.repeat_warnings()
+                ended = ended.outcome
+            outcomes[number] = ended
+            progress.finish(number)
+            if isinstance(ended, ChainError):
+                _cancel(futures)
+    except BaseException:
+        _cancel(futures)
+        raise
+    return outcomes
+
+
+def _cancel(futures: Iterable[Future[Any]]) -> None:
+    for future in futures:
+        future.cancel()
+
+
+def _unfinished(starts: Starts, outcomes: dict[int, Outcome]) -> Starts:
+    """Return the chains that are not done, as far as they have come."""
+    left: Starts = {}
+    for number, start in starts.items():
+        outcome = outcomes.get(number, start)
+        if isinstance(outcome, Unfinished | np.random.Generator):
+            left[number] = outcome
+    return left
+
+
+def _collect(starts: Starts, outcomes: dict[int, Outcome]) -> list[Chain | None]:
+    """Return the chains in order, or raise the first error with the others' results in it."""
+    chains = [outcomes.get(number) for number in starts]
+    finished = [chain for chain in chains if isinstance(chain, Chain)]
+    for outcome in chains:
+        if isinstance(outcome, ChainError):
+            outcome.finished = finished
+            raise outcome
+    return [chain if isinstance(chain, Chain) else None for chain in chains]
+
+
+def _available_cores() -> int:
+    """Return the number of processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in PACKAGES}
+
+
+@functools.cache
+def _blas_controller() -> ThreadpoolController:
+    """Find the BLAS libraries once: it takes longer than a small run."""
+    return ThreadpoolController()

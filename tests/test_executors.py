@@ -1,0 +1,195 @@
+"""The same bits wherever chains run, and nothing lost when a worker fails or dies."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from pymc_arm import Settings, Smoothed, ZeroEvidenceWarning, executors
+from pymc_arm.chains import Chain, Task, Unfinished, run_chain, spawn_generators
+from pymc_arm.errors import ChainError
+from pymc_arm.executors import run_chains
+from pymc_arm.testing import GaussianChain
+
+TASK = Task(50, Settings())
+linux = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
+
+
+class Slow(GaussianChain):
+    """A path for processes, with steps that take long enough to be interrupted."""
+
+    prefers_processes = True
+    seconds = 0.0
+
+    def smooth(self, rng, n, particles):
+        time.sleep(self.seconds)
+        return super().smooth(rng, n, particles)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(executors, "PATIENCE", 0.0)
+
+
+def assert_same(one, other):
+    assert repr(one.run.history) == repr(other.run.history)
+    assert set(one.draws) == set(other.draws)
+    for name, values in one.draws.items():
+        np.testing.assert_array_equal(values, other.draws[name])
+
+
+def run_all(path, **options):
+    return run_chains(path, TASK, spawn_generators(1, 3), **options)
+
+
+@linux
+@pytest.mark.parametrize("patience", [0.0, 0.003, 10.0])
+@pytest.mark.parametrize("cores", [2, 3])
+def test_forked_processes_give_the_same_bits(monkeypatch, patience, cores):
+    monkeypatch.setattr(executors, "PATIENCE", patience)
+    path = Slow([0.5, -1.0, 2.0, 0.1])
+    alone = run_all(path, cores=1)
+    shared = run_all(path, cores=cores)
+    for one, other in zip(alone, shared, strict=True):
+        assert_same(one, other)
+
+
+@linux
+def test_chains_run_in_other_processes_once_patience_is_over(impatient):
+    class Where(Slow):
+        def posterior(self, rng, particles):
+            return {"process": np.full(len(particles), os.getpid())}
+
+    places = {int(chain.draws["process"][0]) for chain in run_all(Where([0.1, 0.2]), cores=2)}
+    assert os.getpid() not in places
+    assert len(places) == 2
+
+
+def test_a_chain_can_be_stopped_and_continued():
+    path = GaussianChain([0.5, -1.0, 2.0, 0.1])
+    whole = run_chain(path, TASK, 0, np.random.default_rng(1))
+    part = run_chain(path, TASK, 0, np.random.default_rng(1), lambda so_far: False)
+    assert isinstance(part, Unfinished)
+    assert len(part.history) == 1
+    part = pickle.loads(pickle.dumps(part))
+    rest = run_chain(path, TASK, 0, part)
+    assert isinstance(rest, Chain)
+    assert_same(rest, whole)
+
+
+class Failing(Slow):
+    """Fails in its third step, in one chain only."""
+
+    def smooth(self, rng, n, particles):
+        if n == 3 and rng.random() < 0.5:
+            raise FloatingPointError("overflow in the model")
+        return super().smooth(rng, n, particles)
+
+
+@pytest.mark.parametrize("place", ["here", "threads", "forked", "thread pool"])
+def test_a_failure_names_chain_step_and_variable_and_keeps_the_others(impatient, place):
+    path = Failing([0.1] * 5)
+    path.prefers_processes = place == "forked"
+    options = {"here": {"cores": 1}, "thread pool": {"executor": ThreadPoolExecutor(2)}}
+    with pytest.raises(ChainError, match=r"step 2, on x\[3\]: FloatingPointError: over") as caught:
+        run_all(path, **options.get(place, {"cores": 2}))
+    error = caught.value
+    assert (error.step, error.variable) == (2, "x[3]")
+    assert f"Chain {error.chain} failed" in str(error)
+    assert all(isinstance(chain, Chain) for chain in error.finished)
+    assert len(error.finished) < 4
+
+
+@linux
+def test_a_worker_that_dies_is_replaced(impatient, tmp_path):
+    class Dying(Slow):
+        def smooth(self, rng, n, particles):
+            mark = tmp_path / "died"
+            if n == 3 and os.getpid() != parent and not mark.exists():
+                mark.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().smooth(rng, n, particles)
+
+    parent = os.getpid()
+    expected = run_all(Slow([0.1] * 4), cores=1)
+    found = run_all(Dying([0.1] * 4), cores=2)
+    assert (tmp_path / "died").exists()
+    assert [c.log_evidence for c in found] == [c.log_evidence for c in expected]
+
+
+@linux
+def test_a_chain_that_kills_its_workers_is_given_up(impatient):
+    class Deadly(Slow):
+        def smooth(self, rng, n, particles):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(ChainError, match=r"died 3 times.*exit code -9.*fewer draws"):
+        run_all(Deadly([0.1] * 4), cores=2)
+
+
+@linux
+def test_warnings_of_workers_arrive(impatient):
+    class Impossible(Slow):
+        def smooth(self, rng, n, particles):
+            return Smoothed(np.full(len(particles), -np.inf))
+
+    with pytest.warns(ZeroEvidenceWarning, match=r"after introducing x\[2\]") as caught:
+        run_all(Impossible([0.1, 0.2]), cores=2)
+    assert len(caught) == 4
+
+
+@linux
+def test_the_deadline_ends_workers_in_the_middle_of_a_step(impatient):
+    path = Slow([0.1] * 3)
+    path.seconds = 60.0
+    started = time.time()
+    task = Task(50, Settings(), deadline=started + 0.5)
+    assert run_chains(path, task, spawn_generators(1, 1), cores=2) == [None, None]
+    assert time.time() - started < 5
+
+
+SCRIPT = """
+import os, sys, time
+from pymc_arm import Settings, executors
+from pymc_arm.chains import Task, spawn_generators
+from pymc_arm.testing import GaussianChain
+
+executors.PATIENCE = 0.0
+class Slow(GaussianChain):
+    prefers_processes = True
+    def smooth(self, rng, n, particles):
+        print("worker", os.getpid(), flush=True)
+        for _ in range(600):
+            time.sleep(0.1)
+        return super().smooth(rng, n, particles)
+
+executors.run_chains(Slow([0.1] * 3), Task(50, Settings()), spawn_generators(1, 1), cores=2)
+"""
+
+
+@linux
+@pytest.mark.parametrize("blow", [signal.SIGINT])
+def test_interrupting_ends_all_workers_at_once(blow):
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    workers = [int(process.stdout.readline().split()[1]) for _ in range(2)]
+    started = time.time()
+    process.send_signal(blow)
+    _, errors = process.communicate(timeout=10)
+    assert time.time() - started < 3
+    assert "KeyboardInterrupt" in errors
+    for worker in workers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(worker, 0)

@@ -1,0 +1,279 @@
+"""Mean and standard deviation of log Z against time, for a Gaussian process classifier.
+
+    python -m examples.paper.gpc_time_accuracy --quick
+    python -m examples.paper.gpc_time_accuracy --setting reduced
+    python -m examples.paper.gpc_time_accuracy --setting full
+
+One estimate of ARM, RM or SMC is one run with R particles; one estimate of AIS is one annealing
+run. AIS runs many of them in a batch, so that its time for one is that of the batch over its size,
+which flatters it: matrix products are shared.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from examples.paper.common import (
+    Row,
+    parse,
+    print_header,
+    print_row,
+    read_rows,
+    repeat,
+    save,
+    write_rows,
+)
+from examples.paper.problems import Classifier, small_classifier, usps
+from pymc_arm import TrustWarning, run
+from pymc_arm.baselines import GPCAnnealing, ep, geometric, particles_for
+from pymc_arm.baselines.smc import NEVER_MOVE
+from pymc_arm.families.gpc import GPCPath
+
+# The paper's: residual resampling below 0.9 R, i_max = 50 for ARM, and the letter of Algorithm 2.
+RM = {"variant": "rm", "resample_threshold": 0.9}
+ARM = {
+    "variant": "arm",
+    "threshold": 0.7,
+    "max_rounds": 50,
+    "resample_threshold": 0.9,
+    "move": "adaptive",
+}
+STYLES = {
+    "ARM": ("C3", "o", "-"),
+    "RM": ("C1", "s", "-"),
+    "ARM, EP look-ahead*": ("C4", "*", "-"),
+    "SMC, no moves": ("C5", "x", "-"),
+    "AIS HMC from p": ("C7", "v", "--"),
+    "AIS HMC from q*": ("C2", "^", "--"),
+    "AIS RMHMC from p": ("C0", "D", "--"),
+    "AIS RMHMC from q*": ("C9", "d", "--"),
+}
+
+
+@dataclass(frozen=True)
+class Annealed:
+    """One kind of AIS: its grids, its batch, and the options of its kernel."""
+
+    base: str
+    kernel: str
+    temperatures: tuple[int, ...]
+    batch: int
+    smallest: float
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The label of the figure; a star for what is aided by q."""
+        return f"AIS {self.kernel.upper()} from {'q*' if self.base == 'ep' else 'p'}"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How much of everything to run, on which problem."""
+
+    problem: Classifier
+    particles: tuple[tuple[int, int], ...]
+    lookahead: tuple[tuple[int, int], ...]
+    smc_runs: int
+    annealed: tuple[Annealed, ...]
+
+
+def make_setting(name: str) -> Iterator[Setting]:
+    if name == "quick":
+        hmc, rmhmc = {"step_size": 0.1, "leapfrog_steps": 10}, {"leapfrog_steps": 3}
+        yield Setting(
+            small_classifier(),
+            ((50, 6), (200, 6)),
+            ((50, 6),),
+            4,
+            (
+                Annealed("prior", "hmc", (30,), 20, 1e-3, hmc),
+                Annealed("ep", "hmc", (10,), 20, 1e-2, hmc),
+                Annealed("prior", "rmhmc", (30,), 10, 1e-3, rmhmc),
+                Annealed("ep", "rmhmc", (10,), 10, 1e-2, rmhmc),
+            ),
+        )
+    elif name == "reduced":
+        # At n = 100 the posterior is wider than at 767, and steps of 0.1 are not stable.
+        rmhmc = {"step_size": 0.05}
+        yield Setting(
+            usps(50),
+            ((100, 40), (1000, 40), (10_000, 20)),
+            ((100, 40), (1000, 20)),
+            10,
+            (
+                Annealed("prior", "hmc", (300, 1000), 40, 1e-6),
+                Annealed("ep", "hmc", (100, 300, 1000), 40, 1e-3),
+                Annealed("prior", "rmhmc", (100, 300), 40, 1e-6, rmhmc),
+                Annealed("ep", "rmhmc", (25, 100), 40, 1e-3, rmhmc),
+            ),
+        )
+        yield Setting(
+            usps(),
+            ((100, 20), (1000, 10), (10_000, 3)),
+            ((100, 10), (1000, 5)),
+            3,
+            (
+                Annealed("prior", "hmc", (100,), 20, 1e-6),
+                Annealed("ep", "hmc", (50, 200), 20, 1e-3),
+                Annealed("ep", "rmhmc", (10,), 6, 1e-2),
+            ),
+        )
+    else:
+        yield Setting(
+            usps(),
+            ((100, 80), (1000, 80), (10_000, 80), (100_000, 80)),
+            ((100, 80), (1000, 80), (10_000, 80)),
+            80,
+            (
+                Annealed("prior", "hmc", (1000, 2000, 5000, 10_000), 80, 1e-6),
+                Annealed("ep", "hmc", (1000, 2000, 5000, 10_000), 80, 1e-3),
+                Annealed("prior", "rmhmc", (500, 1000, 2000), 80, 1e-6),
+                Annealed("ep", "rmhmc", (25, 50, 100, 500, 1000, 2000), 80, 1e-3),
+            ),
+        )
+
+
+def sequential_rows(setting: Setting, seed: int) -> Iterator[Row]:
+    """Run RM, ARM, ARM with a look-ahead, and SMC without moves in ARM's time."""
+    covariance, labels = setting.problem.covariance(), setting.problem.labels
+    plain = GPCPath(covariance, labels, kernel="slice", order="random", random_seed=seed)
+    ahead = GPCPath(covariance, labels, lookahead="ep")
+    run(plain, np.random.default_rng(0), 10, **RM)
+    for particles, runs in setting.particles:
+        label = f"R = {particles}"
+        for name, options in (("RM", RM), ("ARM", ARM)):
+            histories = []
+
+            def estimate(rng, options=options, particles=particles, histories=histories):
+                found = run(plain, rng, particles, **options)
+                histories.append(np.mean([info.particles for info in found.history]))
+                return found.log_evidence
+
+            values, seconds = repeat(estimate, runs, seed)
+            yield Row.of(name, label, values, seconds)
+            if name == "ARM":
+                print(f"{'':24s} average R_n = {np.mean(histories) / particles:.2f} R")
+                arm_seconds = seconds
+    for particles, runs in setting.lookahead:
+        values, seconds = repeat(
+            lambda rng, particles=particles: run(ahead, rng, particles, **ARM).log_evidence,
+            runs,
+            seed,
+        )
+        yield Row.of("ARM, EP look-ahead*", f"R = {particles}", values, seconds)
+    matched = particles_for(plain, arm_seconds, random_seed=0, most=200_000)
+    values, seconds = repeat(
+        lambda rng: run(plain, rng, matched, resample_threshold=0.9, **NEVER_MOVE).log_evidence,
+        setting.smc_runs,
+        seed,
+    )
+    yield Row.of("SMC, no moves", f"R = {matched}", values, seconds)
+
+
+def annealed_rows(setting: Setting, seed: int) -> Iterator[Row]:
+    """Run AIS: one chain of a batch of runs, each of whose weights is an estimate."""
+    covariance, labels = setting.problem.covariance(), setting.problem.labels
+    for kind in setting.annealed:
+        road = GPCAnnealing(covariance, labels, base=kind.base, kernel=kind.kernel, **kind.options)
+        for temperatures in kind.temperatures:
+            grid = road.on_grid(geometric(temperatures, kind.smallest))
+            started = time.perf_counter()
+            found = run(
+                grid,
+                np.random.default_rng([seed, temperatures]),
+                kind.batch,
+                variant="rm",
+                resample_threshold=0.0,
+            )
+            seconds = (time.perf_counter() - started) / kind.batch
+            values = found.log_evidence + found.state.log_weights + np.log(kind.batch)
+            acceptance = np.nanmean([info.acceptance_rate for info in found.history[1:]])
+            yield Row.of(kind.name, f"B = {temperatures}", values, seconds)
+            print(f"{'':24s} acceptance {acceptance:.2f}")
+
+
+def draw(setting: Setting, rows: Sequence[Row], approximations: tuple[float, float], file) -> None:
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
+    truth = setting.problem.log_evidence
+    for method, (color, marker, line) in STYLES.items():
+        chosen = sorted((row for row in rows if row.method == method), key=lambda row: row.seconds)
+        if not chosen:
+            continue
+        seconds = [row.seconds for row in chosen]
+        style = {"color": color, "marker": marker, "linestyle": line, "label": method}
+        left.plot(seconds, [row.log_mean_evidence for row in chosen], **style)
+        right.plot(seconds, [row.deviation for row in chosen], **style)
+    left.axhline(truth, color="black", linewidth=1, label=f"true log Z, {truth:.2f}")
+    left.axhline(approximations[0], color="black", linestyle=":", label="EP")
+    left.axhline(approximations[1], color="0.5", linewidth=1, label="EP, second order")
+    near = [abs(row.log_mean_evidence - truth) for row in rows if row.method in ("ARM", "RM")]
+    reach = max(1.0, 1.3 * max(near))
+    left.set(
+        xscale="log",
+        xlabel="seconds for one estimate",
+        ylabel="log of the mean of $\\hat{Z}$",
+        ylim=(truth - reach, truth + reach),
+        title=setting.problem.name,
+    )
+    outside = sorted({r.method for r in rows if abs(r.log_mean_evidence - truth) > reach})
+    if outside:
+        left.text(
+            0.02,
+            0.02,
+            "outside the frame at some setting: " + ", ".join(outside),
+            transform=left.transAxes,
+            fontsize=7,
+            wrap=True,
+        )
+    right.set(
+        xscale="log",
+        yscale="log",
+        xlabel="seconds for one estimate",
+        ylabel="standard deviation of log $\\hat{Z}$ (nats)",
+        title="spread of single estimates",
+    )
+    right.legend(fontsize=7, title="* aided by EP's q(x)", title_fontsize=7)
+    left.legend(
+        handles=[h for h in left.get_lines() if h.get_label() not in STYLES],
+        fontsize=7,
+        loc="upper right",
+    )
+    save(figure, file)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = parse(__doc__, arguments, parts=("sequential", "annealed"))
+    for setting in make_setting(options.setting):
+        problem = setting.problem
+        size = len(problem.labels)
+        file = options.output / f"gpc_time_accuracy_{size}.csv"
+        found = ep(problem.covariance(), problem.labels, draws=1).attrs
+        approximations = (
+            found["ep_log_marginal_likelihood"],
+            found["log_marginal_likelihood"],
+        )
+        print_header(
+            f"{problem.name}: true log Z = {problem.log_evidence}, EP {approximations[0]:.4f}, "
+            f"second order {approximations[1]:.4f}"
+        )
+        rows = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrustWarning)
+            for part, make in (("sequential", sequential_rows), ("annealed", annealed_rows)):
+                if part in options.parts:
+                    rows += [print_row(row) for row in make(setting, options.seed)]
+        if len(options.parts) == 1 and file.exists():
+            new = {row.method for row in rows}
+            rows += [row for row in read_rows(file) if row.method not in new]
+        write_rows(file, rows)
+        draw(setting, rows, approximations, file.with_suffix(".png"))
+
+
+if __name__ == "__main__":
+    main()

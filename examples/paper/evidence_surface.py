@@ -69,13 +69,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     best = np.unravel_index(np.argmax(arm), arm.shape)
     worst = np.unravel_index(np.argmax(spread), spread.shape)
     print(f"best: log l = {lengths[best[1]]:.2f}, log sigma = {amplitudes[best[0]]:.2f}")
-    print(f"largest spread: log l = {lengths[worst[1]]:.2f}, sigma {amplitudes[worst[0]]:.2f}")
+    print(f"largest sd: log l = {lengths[worst[1]]:.2f}, log sigma = {amplitudes[worst[0]]:.2f}")
     print(f"largest |ARM - EP, second order|: {np.abs(arm - corrected).max():.2f}")
 
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-    levels = np.quantile(arm, np.linspace(0.15, 1, 12))
     drawn = left.contourf(lengths, amplitudes, arm, 20, cmap="viridis")
-    lines = left.contour(lengths, amplitudes, arm, np.unique(levels), colors="white", linewidths=1)
+    lines = left.contour(
+        lengths, amplitudes, arm, 8, colors="white", linewidths=0.8, linestyles="solid"
+    )
     left.clabel(lines, fmt="%.0f", fontsize=7)
     figure.colorbar(drawn, ax=left, label="log Z (nats)")
     left.set_title(f"{problem.name}: log Z by ARM, R = {particles}", fontsize=10)

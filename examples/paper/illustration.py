@@ -52,7 +52,7 @@ def draw_bars(axis: plt.Axes, x: np.ndarray, weights: np.ndarray, density: np.nd
     axis.plot(GRID, density, color="0.4", label="target density")
     # Copies of one particle stand side by side.
     copies = np.array([(x[:index] == x[index]).sum() for index in range(len(x))])
-    x = x + 0.12 * copies
+    x = x + 0.25 * copies
     axis.vlines(x, 0, weights, color="C0", linewidth=3, label="particles, height = weight")
     axis.plot(x, np.zeros_like(x), "o", color="C0", clip_on=False)
     axis.set(xlim=(-4, 4), ylim=(0, 0.75), xlabel="$x_1$", ylabel="density, weight")

@@ -56,13 +56,13 @@ def make_settings(name: str, machines: Sequence[str]) -> Iterator[Setting]:
         return
     for machine in machines:
         problem = trained_machine(machine)
-        reseed_transitions = 3000 if machine == "PCD" else 1500
+        transitions = 3000 if machine == "PCD" else 1500
         if name == "reduced":
             yield Setting(
                 problem,
                 ((100, 10), (1000, 5)),
                 ((100, 2),),
-                reseed_transitions,
+                200,
                 ((1000, 5), (10_000, 3)),
                 100,
                 {"knots": 9, "chains": 500, "transitions": 1000, "updates": 300},
@@ -72,7 +72,7 @@ def make_settings(name: str, machines: Sequence[str]) -> Iterator[Setting]:
                 problem,
                 ((100, 50), (1000, 50), (10_000, 50)),
                 ((100, 50), (1000, 50), (6000 if machine == "PCD" else 10_000, 50)),
-                reseed_transitions,
+                transitions,
                 ((1000, 10), (10_000, 10), (100_000, 10)),
                 5000,
                 {"knots": 9, "chains": 1000, "transitions": 11_000, "updates": 3000},

@@ -21,7 +21,7 @@ def simulate(length: int, seed: int = 1) -> np.ndarray:
 
 
 def main(draws: int) -> None:
-    y = simulate(8 if draws < 500 else 40)
+    y = simulate(6 if draws < 500 else 40)
     with pm.Model() as regimes:
         stay = pm.Beta("stay", 9.0, 1.0)
         center = pm.HalfNormal("center", 2.0)
@@ -49,4 +49,4 @@ def main(draws: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few draws, to see that it runs")
-    main(draws=100 if parser.parse_args().quick else 500)
+    main(draws=50 if parser.parse_args().quick else 500)

@@ -56,4 +56,4 @@ def main(draws: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few draws, to see that it runs")
-    main(draws=100 if parser.parse_args().quick else 500)
+    main(draws=50 if parser.parse_args().quick else 500)

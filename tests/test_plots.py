@@ -2,6 +2,7 @@ import warnings
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 import pymc_arm
@@ -213,3 +214,22 @@ def test_axes_that_are_given_are_used(few):
 def test_no_history_no_plot():
     with pytest.raises(ValueError, match="no group 'arm'"):
         plots.plot_run(make_tree({}, {}))
+
+
+def test_sensitivity_marks_what_is_not_reliable():
+    table = pd.DataFrame(
+        {
+            "variable": ["tau", "tau", "mu", "mu"],
+            "scale": [0.5, 2.0, 0.5, 2.0],
+            "log_evidence": [-3.0, -3.2, -3.1, -3.0],
+            "standard_error": [0.1, np.inf, 0.1, 0.1],
+            "reliable": [True, False, True, True],
+        }
+    )
+    axis = plots.plot_sensitivity(table)
+    draw(axis)
+    labels = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert labels == ["tau", "mu", "not reliable"]
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["0.5", "2"]
+    with pytest.raises(ValueError, match="no column"):
+        plots.plot_sensitivity(table.drop(columns="scale"))

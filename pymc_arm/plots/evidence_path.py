@@ -113,14 +113,16 @@ def _name_observations(
         if any(abs(number - other) < 0.1 * (len(labels) - 1) for other in named):
             continue
         named.append(number)
-        # Away from the other lines.
+        # Away from the other lines, and from where this one comes from or goes to.
         upwards = running[line, number] >= running[:, number].max()
+        rising = running[line, number] >= running[line, 0]
+        right = number < 0.8 * len(labels) and (upwards != rising or number < 0.2 * len(labels))
         axis.annotate(
             f"{labels[number]}: {contributions[line, number]:+.1f}",
             (float(places[number]), float(running[line, number])),
-            xytext=(0, 16 if upwards else -16),
+            xytext=(16 if right else -16, 16 if upwards else -16),
             textcoords="offset points",
-            ha="center",
+            ha="left" if right else "right",
             va="bottom" if upwards else "top",
             fontsize="small",
             color=f"C{line}",

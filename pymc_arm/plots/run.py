@@ -127,7 +127,11 @@ def plot_estimates(result: InferenceTree, ax: "Axes | None" = None) -> "Axes":
     history = get_group(result, "arm").attrs if has_group(result, "arm") else {}
     attributes = {**history, **result.attrs}
     chains = statistics["chain"].values
-    stages = {stage: names for stage, names in stages.items() if names[0] in statistics}
+    stages = {
+        stage: names
+        for stage, names in stages.items()
+        if names[0] in statistics and bool(statistics[names[0]].notnull().any())
+    }
     shifts = (-0.1, 0.1) if len(stages) > 1 else (0.0,)
     for number, (stage, (variable, pooled)) in enumerate(stages.items()):
         color, shift = f"C{number}", shifts[number]

@@ -3,9 +3,19 @@
 from pymc_arm import plots
 from pymc_arm.arm import run
 from pymc_arm.averaging import average_models
+from pymc_arm.checkpoint import Checkpoint
 from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.diagnose import Reason, Report, diagnose
-from pymc_arm.errors import ArmWarning, ModelError, PathError, TrustWarning, ZeroEvidenceWarning
+from pymc_arm.errors import (
+    ArmWarning,
+    ChainError,
+    CheckpointError,
+    ModelError,
+    PathError,
+    TimeLimitError,
+    TrustWarning,
+    ZeroEvidenceWarning,
+)
 from pymc_arm.evidence_path import EvidencePath, evidence_path
 from pymc_arm.families import Family, Match, families, register, unregister
 from pymc_arm.families.gpc import gpc
@@ -23,6 +33,9 @@ __all__ = [
     "RBM",
     "ArmWarning",
     "BayesFactor",
+    "ChainError",
+    "Checkpoint",
+    "CheckpointError",
     "EvidencePath",
     "Family",
     "Info",
@@ -37,6 +50,7 @@ __all__ = [
     "Settings",
     "Smoothed",
     "State",
+    "TimeLimitError",
     "TrustWarning",
     "ZeroEvidenceWarning",
     "average_models",

@@ -10,6 +10,7 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from pymc_arm.settings import Settings
 
 __all__ = [
     "Chain",
+    "Journal",
     "Task",
     "Unfinished",
     "equally_weighted",
@@ -84,18 +86,33 @@ class Unfinished:
 class Task:
     """What the chains of a run have in common, besides the path.
 
-    ``deadline`` is a time of :func:`time.time`, after which no chain takes another step.
+    ``deadline`` is a time of :func:`time.time`, after which no chain takes another step;
+    ``journal`` is where chains write how far they have come, and begin if they find it.
     """
 
     particles: int
     settings: Settings
     counts: tuple[int, ...] | None = None
     deadline: float | None = None
+    journal: "Journal | None" = None
 
     @property
     def first_count(self) -> int:
         """The number of particles to start with."""
         return self.counts[0] if self.counts else self.particles
+
+
+class Journal(Protocol):
+    """Where chains are written down (:mod:`pymc_arm.checkpoint`)."""
+
+    def load(self, number: int, path: Path) -> Chain | Unfinished | None:
+        """Return the end of a chain, or as far as it has come, or None."""
+
+    def writer(self, number: int) -> Callable[[Unfinished], None]:
+        """Return a function that writes a chain's state when it is time."""
+
+    def finish(self, number: int, chain: Chain) -> None:
+        """Write the end of a chain."""
 
 
 def run_chain(
@@ -129,6 +146,13 @@ def run_chain(
         With the chain, the step and the variable, for whatever goes wrong in a step.
     """
     since = time.perf_counter()
+    journal = task.journal
+    if journal is not None and isinstance(start, np.random.Generator):
+        found = journal.load(number, path)
+        if isinstance(found, Chain):
+            return found
+        start = start if found is None else found
+    write = None if journal is None else journal.writer(number)
     so_far = start if isinstance(start, Unfinished) else None
     try:
         if so_far is None:
@@ -138,6 +162,8 @@ def run_chain(
         for state, info in iterate(path, so_far.rng, so_far.state, task.settings, task.counts):
             now = time.perf_counter()
             so_far, since = so_far.after(state, info, now - since), now
+            if write is not None:
+                write(so_far)
             if report is not None and not report(so_far):
                 return so_far
             if task.deadline is not None and time.time() > task.deadline:
@@ -147,7 +173,10 @@ def run_chain(
         draws = {} if final is None else path.posterior(so_far.rng, final)
     except Exception as error:
         raise _explain(path, task, number, so_far, error) from error
-    return Chain(result, final, draws, so_far.seconds + time.perf_counter() - since)
+    chain = Chain(result, final, draws, so_far.seconds + time.perf_counter() - since)
+    if journal is not None:
+        journal.finish(number, chain)
+    return chain
 
 
 def _explain(
@@ -240,7 +269,4 @@ def spawn_generators(
     random_seed: int | Sequence[int] | np.random.Generator | None, chains: int
 ) -> list[np.random.Generator]:
     """Return one independent generator a chain, and one more for pilot runs."""
-    if isinstance(random_seed, np.random.Generator):
-        return random_seed.spawn(chains + 1)
-    sequence = np.random.SeedSequence(random_seed)
-    return [np.random.default_rng(child) for child in sequence.spawn(chains + 1)]
+    return np.random.default_rng(random_seed).spawn(chains + 1)

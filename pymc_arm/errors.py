@@ -5,8 +5,10 @@ from typing import Any
 __all__ = [
     "ArmWarning",
     "ChainError",
+    "CheckpointError",
     "ModelError",
     "PathError",
+    "TimeLimitError",
     "TrustWarning",
     "ZeroEvidenceWarning",
 ]
@@ -41,6 +43,14 @@ class ChainError(PathError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint can't be used; the message says what differs or is damaged."""
+
+
+class TimeLimitError(RuntimeError):
+    """The time limit ended a run before any chain did."""
 
 
 class ModelError(ValueError):

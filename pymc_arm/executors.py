@@ -17,7 +17,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
-from importlib.metadata import version
 from typing import Any
 
 import cloudpickle
@@ -27,15 +26,14 @@ from threadpoolctl import ThreadpoolController
 from pymc_arm.chains import Chain, Task, Unfinished, run_chain
 from pymc_arm.errors import ChainError
 from pymc_arm.forked import Ended, Outcome, Starts, can_fork, run_forked
+from pymc_arm.identity import versions
 from pymc_arm.path import Path
 from pymc_arm.progress import ChainProgress
 
-__all__ = ["check_executor", "run_chains", "run_remotely"]
+__all__ = ["available_cores", "check_executor", "run_chains", "run_remotely"]
 
 # Runs that take less than this, in seconds, are over before processes would have started.
 PATIENCE = 0.3
-# What must be the same in all processes for the same bits to come out.
-PACKAGES = ("pymc_arm", "pymc", "pytensor", "numpy")
 # One at a time: PyTensor compiles on one thread only.
 _compiling = threading.Lock()
 
@@ -76,7 +74,7 @@ def run_chains(
         None for those that the deadline ended.
     """
     if cores is None:
-        cores = _available_cores()
+        cores = available_cores()
     workers = min(len(generators), cores)
     length = None if path.length is None else path.length - 1
     progress = ChainProgress(len(generators), length, progressbar, first)
@@ -176,26 +174,26 @@ def _run_on(
             for number, start in starts.items()
         }
         return _gather(futures, progress)
-    versions = _versions()
+    here = versions()
     package = cloudpickle.dumps(recipe)
     remote = {
         executor.submit(
-            run_remotely, versions, package, cloudpickle.dumps((task, number, start))
+            run_remotely, here, package, cloudpickle.dumps((task, number, start))
         ): number
         for number, start in starts.items()
     }
     return _gather(remote, progress)
 
 
-def run_remotely(versions: dict[str, str], package: bytes, call: bytes) -> Ended:
+def run_remotely(expected: dict[str, str], package: bytes, call: bytes) -> Ended:
     """Run a chain in a worker of an executor, with a path that is compiled there once.
 
     Arguments are bytes, so that a worker with other versions can say so before it fails to read
     them.
     """
-    own = _versions()
+    own = versions()
     differing = [
-        f"{name} {own[name]} (not {versions[name]})" for name in own if own[name] != versions[name]
+        f"{name} {own[name]} (not {expected[name]})" for name in own if own[name] != expected[name]
     ]
     if differing:
         raise RuntimeError(
@@ -281,15 +279,11 @@ def _collect(starts: Starts, outcomes: dict[int, Outcome]) -> list[Chain | None]
     return [chain if isinstance(chain, Chain) else None for chain in chains]
 
 
-def _available_cores() -> int:
+def available_cores() -> int:
     """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in PACKAGES}
 
 
 @functools.cache

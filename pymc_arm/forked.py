@@ -17,6 +17,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -171,7 +172,7 @@ def _serve(connection: Connection, others_end: Connection, parent: int, work: An
     def report(so_far: Unfinished) -> bool:
         if os.getppid() != parent:
             os._exit(1)
-        connection.send(so_far.history[-1])
+        connection.send(replace(so_far.history[-1], observations=()))
         return True
 
     while True:

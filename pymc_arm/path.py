@@ -169,6 +169,21 @@ class Path(ABC):
         """Return log f_N at points of the space of :meth:`continuous`."""
         raise ValueError(f"{type(self).__name__} has no density on a continuous space.")
 
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of :meth:`log_density` where it helps a fit, or None."""
+        return None
+
+    def particle_bytes(self) -> int:
+        """Return about how much memory a particle takes at p_N, by how much a step adds."""
+        rng = np.random.default_rng(0)
+        first, _ = self.initialize(rng, 1)
+        if self.length is None or self.finished(self.start):
+            return _bytes(first)
+        following = self.advance(self.start, first, np.zeros(1), 0.0)
+        proposal = self.smooth(rng, following, first).proposal
+        second, _ = self.augment(rng, following, first, proposal)
+        return _bytes(first) + (self.length - 1) * (_bytes(second) - _bytes(first))
+
     def count(self, particles: Particles) -> int:
         """Return the number of particles in a set."""
         while isinstance(particles, (dict, tuple)):
@@ -182,3 +197,9 @@ class Path(ABC):
     def join(self, sets: list[Particles]) -> Particles:
         """Return one set out of several."""
         return join(sets)
+
+
+def _bytes(tree: Any) -> int:
+    if isinstance(tree, dict | tuple):
+        return sum(_bytes(leaf) for leaf in (tree.values() if isinstance(tree, dict) else tree))
+    return int(getattr(tree, "nbytes", 0))

@@ -1,9 +1,13 @@
 """``sample`` and ``plan`` for PyMC models, and ``sample_path`` for any path."""
 
+import functools
 import logging
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
+from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -16,25 +20,23 @@ from pymc_arm._compat import (
     observed_data,
     set_attributes,
 )
-from pymc_arm.chains import Chain, Task, pilot, spawn_generators
+from pymc_arm.chains import Chain
+from pymc_arm.checkpoint import Checkpoint
 from pymc_arm.diagnose import diagnose
 from pymc_arm.errors import TrustWarning
-from pymc_arm.executors import run_chains
 from pymc_arm.families.registry import find_family
-from pymc_arm.generic.compiled import compile_model
+from pymc_arm.generic.compiled import ModelPath, compile_model
 from pymc_arm.generic.plan import Plan
 from pymc_arm.generic.prior import batched_function
+from pymc_arm.identity import model_identity, path_identity
 from pymc_arm.path import Path
-from pymc_arm.refine import refine_chains
-from pymc_arm.results import Estimates, choose, make_inference_tree
+from pymc_arm.results import make_inference_tree
+from pymc_arm.runs import Options, run_path
 from pymc_arm.settings import Settings
 
 __all__ = ["plan", "sample", "sample_path"]
 
 _log = logging.getLogger("pymc")
-
-# Fewer draws than this can't tell how well an approximation fits.
-SMALLEST_CLOUD = 50
 
 
 def sample(
@@ -52,6 +54,11 @@ def sample(
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
     budget: int | None = None,
     refine: bool | Literal["auto"] = "auto",
+    target_se: float | None = None,
+    time_limit: float | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    resume: bool = False,
     progressbar: bool = True,
     return_inferencedata: bool = True,
     idata_kwargs: Mapping[str, Any] | None = None,
@@ -92,6 +99,21 @@ def sample(
     refine
         Whether to sharpen log Z by a bridge to a fitted density, where all variables are
         continuous. ``"auto"`` keeps the better of the two estimates.
+    target_se
+        Go on adding chains until the standard error of log Z is below this.
+    time_limit
+        In seconds. Chains that are not finished by then are left out, with a warning;
+        ``attrs["ended_by"]`` says what ended the run, and ``attrs["complete"]`` whether it is all
+        that was asked for.
+    executor
+        Where chains run, instead of on the cores of this machine: any
+        :class:`concurrent.futures.Executor`, such as Dask's ``client.get_executor()``. The result
+        is the same.
+    checkpoint
+        A directory, or a :class:`pymc_arm.Checkpoint`: where the state of each chain is written
+        every few seconds.
+    resume
+        Whether to continue the run that ``checkpoint`` holds, if there is one.
     progressbar
         Whether to show progress.
     return_inferencedata
@@ -124,29 +146,53 @@ def sample(
     >>> round(float(idata.attrs["log_marginal_likelihood"]), 2)  # exactly -log(11)
     -2.4
     """
+    started = time.time()
     model = pm.modelcontext(model)
     options = dict(compile_kwargs or {})
     backend = options.pop("backend", backend)
     if options:
         raise ValueError(f"compile_kwargs has {sorted(options)}; only 'backend' is understood.")
+    run_options = Options(
+        draws,
+        chains,
+        cores,
+        random_seed,
+        allocation,
+        budget,
+        refine,
+        target_se,
+        time_limit,
+        executor,
+        checkpoint,
+        resume,
+        progressbar,
+    )
+    settings.update(variant=variant, threshold=threshold, max_rounds=max_rounds)
+    Settings(**settings)  # before anything is compiled
     chosen, _ = find_family(model, family)
     attributes: dict[str, Any] = {"family": "generic" if chosen is None else chosen.name}
-    path: Path
+    recipe: Callable[[], Path]
     if chosen is None:
-        path = compile_model(model, order=order, backend=backend)
+        recipe = functools.partial(compile_model, model, order=order, backend=backend)
+    else:
+        recipe = functools.partial(chosen.build, model, **dict(family_kwargs or {}))
+    path = recipe()
+    if isinstance(path, ModelPath):
         attributes["backend"] = path.density.backend
         attributes["corrections"] = "; ".join(
             f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in path.corrections
         )
-    else:
-        path = chosen.build(model, **dict(family_kwargs or {}))
     _log.info("Adaptive Resample-Move: %d chains of %d particles", chains, draws)
-    settings.update(variant=variant, threshold=threshold, max_rounds=max_rounds)
     if chosen is None:
         # Data is tempered in so that gamma equals the threshold: then it is time to resample.
         settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
-    results, estimates, recorded = _run(
-        path, draws, chains, cores, random_seed, allocation, budget, progressbar, refine, settings
+    results, estimates, recorded = run_path(
+        path,
+        run_options,
+        settings,
+        identity=lambda: {**path_identity(path), **model_identity(model, path)},
+        recipe=recipe,
+        started=started,
     )
     if not return_inferencedata:
         return results
@@ -224,6 +270,11 @@ def sample_path(
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
     budget: int | None = None,
     refine: bool | Literal["auto"] = "auto",
+    target_se: float | None = None,
+    time_limit: float | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | PathLike[str] | Checkpoint | None = None,
+    resume: bool = False,
     progressbar: bool = True,
     coords: Mapping[str, Any] | None = None,
     dims: Mapping[str, Sequence[str]] | None = None,
@@ -236,6 +287,8 @@ def sample_path(
     path
         The sequence of distributions.
     draws, chains, cores, random_seed, progressbar
+        As in :func:`sample`.
+    target_se, time_limit, executor, checkpoint, resume
         As in :func:`sample`.
     allocation
         ``"adaptive"``: as the algorithm decides, step by step. ``"pilot"``: as a first run decided,
@@ -265,8 +318,23 @@ def sample_path(
     >>> bool(abs(error) < 0.1)
     True
     """
-    results, estimates, recorded = _run(
-        path, draws, chains, cores, random_seed, allocation, budget, progressbar, refine, settings
+    options = Options(
+        draws,
+        chains,
+        cores,
+        random_seed,
+        allocation,
+        budget,
+        refine,
+        target_se,
+        time_limit,
+        executor,
+        checkpoint,
+        resume,
+        progressbar,
+    )
+    results, estimates, recorded = run_path(
+        path, options, settings, identity=lambda: path_identity(path)
     )
     result = make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
     _judge(result)
@@ -281,60 +349,6 @@ def _judge(result: InferenceTree) -> None:
     set_attributes(result, "arm", verdict)
     if report.status != "ok":
         warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=3)
-
-
-def _run(
-    path: Path,
-    draws: int,
-    chains: int,
-    cores: int | None,
-    random_seed: int | Sequence[int] | np.random.Generator | None,
-    allocation: str,
-    budget: int | None,
-    progressbar: bool,
-    refine: bool | Literal["auto"],
-    settings: dict[str, Any],
-) -> tuple[list[Chain], Estimates, dict[str, Any]]:
-    """Run the chains of a path, refine them, and pool them."""
-    for name, value in {"draws": draws, "chains": chains, "cores": cores}.items():
-        if value is not None and (value != int(value) or value < 1):
-            raise ValueError(f"{name}={value} must be a whole number, 1 or more.")
-    if allocation not in ("adaptive", "pilot", "optimal"):
-        raise ValueError(f"allocation={allocation!r} is not 'adaptive', 'pilot' or 'optimal'.")
-    if refine not in (True, False, "auto"):
-        raise ValueError(f"refine={refine!r} is not True, False or 'auto'.")
-    if budget is not None and allocation != "optimal":
-        raise ValueError(f"budget={budget} has a meaning only with allocation='optimal'.")
-    config = Settings(**settings)
-    *generators, spare = spawn_generators(random_seed, chains)
-    refiners = spare.spawn(chains)
-    counts = None
-    if allocation != "adaptive":
-        path, counts = pilot(
-            path, draws, spare, config, optimal=allocation == "optimal", budget=budget
-        )
-        config = Settings(**{**settings, "variant": "rm"})
-    task = Task(draws, config, None if counts is None else tuple(counts))
-    ended = run_chains(path, task, generators, cores=cores, progressbar=progressbar)
-    results = [chain for chain in ended if chain is not None]
-    if refine:
-        results = _refine(path, results, refiners)
-    recorded = {"draws": draws, "chains": chains, "allocation": allocation, **vars(config)}
-    return results, choose(results, refine), recorded
-
-
-def _refine(
-    path: Path, chains: list[Chain], generators: Sequence[np.random.Generator]
-) -> list[Chain]:
-    """Add a bridge estimate to each chain, if the path has a continuous space for it."""
-    if any(chain.particles is None for chain in chains):
-        return chains
-    clouds = [path.continuous(chain.particles) for chain in chains]
-    points = [cloud for cloud in clouds if cloud is not None]
-    if len(points) < len(chains) or len(points[0]) < SMALLEST_CLOUD:
-        return chains
-    bridges = refine_chains(path.log_density, points, generators)
-    return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
 
 
 def _with_deterministics(model: pm.Model, chain: Chain) -> Chain:

@@ -1,0 +1,274 @@
+"""A run: chains until there are enough of them, refined, and pooled into one number."""
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path as FilePath
+from typing import Any, Literal
+
+import numpy as np
+
+from pymc_arm.chains import Chain, Task, pilot
+from pymc_arm.checkpoint import Checkpoint, Journal, Manifest, open_journal, read_manifest
+from pymc_arm.encoding import decode_generator, encode_generator
+from pymc_arm.errors import TimeLimitError, TrustWarning
+from pymc_arm.executors import available_cores, check_executor, run_chains
+from pymc_arm.identity import versions
+from pymc_arm.limits import check_memory
+from pymc_arm.path import Path
+from pymc_arm.refine import refine_chains
+from pymc_arm.results import FLOOR, Estimates, choose
+from pymc_arm.settings import Settings
+
+__all__ = ["Options", "run_path"]
+
+# Fewer draws than this can't tell how well an approximation fits.
+SMALLEST_CLOUD = 50
+# What target_se may ask for; an error that is not small then has another cause than few chains.
+LARGEST_CHAINS = 1000
+# How many times as many chains as there are target_se adds at once, and what it adds to the square
+# root law, since the error is itself an estimate.
+LARGEST_GROWTH = 1.0
+MARGIN = 1.2
+
+
+@dataclass(frozen=True)
+class Options:
+    """The arguments of a run that are not settings of the algorithm; see ``sample``."""
+
+    draws: int = 1000
+    chains: int = 4
+    cores: int | None = None
+    random_seed: int | Sequence[int] | np.random.Generator | None = None
+    allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive"
+    budget: int | None = None
+    refine: bool | Literal["auto"] = "auto"
+    target_se: float | None = None
+    time_limit: float | None = None
+    executor: Executor | None = None
+    checkpoint: str | PathLike[str] | Checkpoint | None = None
+    resume: bool = False
+    progressbar: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("draws", "chains", "cores", "budget"):
+            value = getattr(self, name)
+            if value is None and name in ("cores", "budget"):
+                continue
+            if not isinstance(value, int | np.integer | float) or isinstance(value, bool):
+                raise TypeError(f"{name}={value!r} must be a whole number, 1 or more.")
+            if value != value or value in (np.inf, -np.inf) or value != int(value) or value < 1:
+                raise ValueError(f"{name}={value} must be a whole number, 1 or more.")
+        for name in ("target_se", "time_limit"):
+            value = getattr(self, name)
+            if value is not None and (
+                not isinstance(value, int | float | np.number) or not 0 < value < np.inf
+            ):
+                raise ValueError(f"{name}={value!r} must be a positive number, or None.")
+        if self.target_se is not None and self.target_se <= FLOOR:
+            raise ValueError(
+                f"target_se={self.target_se} can't be reached: no standard error is below {FLOOR}."
+            )
+        if self.allocation not in ("adaptive", "pilot", "optimal"):
+            raise ValueError(
+                f"allocation={self.allocation!r} is not 'adaptive', 'pilot' or 'optimal'."
+            )
+        if self.refine not in (True, False, "auto"):
+            raise ValueError(f"refine={self.refine!r} is not True, False or 'auto'.")
+        if self.budget is not None and self.allocation != "optimal":
+            raise ValueError(f"budget={self.budget} has a meaning only with allocation='optimal'.")
+        check_executor(self.executor, self.cores)
+        if self.checkpoint is None and self.resume:
+            raise ValueError("resume=True needs checkpoint=, the directory to resume from.")
+        if self.checkpoint is not None and not isinstance(
+            self.checkpoint, str | PathLike | Checkpoint
+        ):
+            raise TypeError(f"checkpoint={self.checkpoint!r} is not a directory or a Checkpoint.")
+        try:
+            np.random.default_rng(self.random_seed)
+        except (TypeError, ValueError) as error:
+            raise type(error)(
+                f"random_seed={self.random_seed!r} is not a seed: give a whole number, 0 or more, "
+                "a sequence of such, or a numpy.random.Generator."
+            ) from error
+
+    @property
+    def directory(self) -> Checkpoint | None:
+        """Where to write checkpoints."""
+        if self.checkpoint is None or isinstance(self.checkpoint, Checkpoint):
+            return self.checkpoint
+        return Checkpoint(fspath(self.checkpoint))
+
+
+def run_path(
+    path: Path,
+    options: Options,
+    settings: Mapping[str, Any],
+    *,
+    identity: Callable[[], Mapping[str, Any]],
+    recipe: Callable[[], Path] | None = None,
+    started: float | None = None,
+) -> tuple[list[Chain], Estimates, dict[str, Any]]:
+    """Run the chains of a path, refine them, and pool them.
+
+    ``identity`` tells checkpoints of other runs apart, and ``recipe`` makes the path anew in other
+    processes; ``started`` is when the time limit began to run. Returns the finished chains, their
+    estimates, and what is to be recorded.
+    """
+    started = time.time() if started is None else started
+    config = Settings(**settings)
+    if config.variant == "reseed" and type(path).reseed is Path.reseed:
+        path.reseed(np.random.default_rng(0), path.start, 1)  # raises, with the remedy
+    workers = 1 if options.executor is not None else options.cores or available_cores()
+    check_memory(path, int(options.draws), config, min(workers, int(options.chains)))
+    root = np.random.default_rng(options.random_seed)
+    journal, root = _open(path, options, config, root, identity)
+    *generators, spare = root.spawn(int(options.chains) + 1)
+    counts = None
+    if options.allocation != "adaptive":
+        optimal = options.allocation == "optimal"
+        path, found = pilot(
+            path, int(options.draws), spare, config, optimal=optimal, budget=options.budget
+        )
+        counts, config = tuple(found), replace(config, variant="rm")
+        recipe = None if recipe is None else _Replay(recipe, vars(path)["advance"])
+    deadline = None if options.time_limit is None else started + options.time_limit
+    task = Task(int(options.draws), config, counts, deadline, journal)
+    results: list[Chain] = []
+    requested, ended_by = 0, ""
+    while not ended_by:
+        ended = run_chains(
+            path,
+            task,
+            generators,
+            first=requested,
+            cores=options.cores,
+            executor=options.executor,
+            recipe=recipe,
+            progressbar=options.progressbar,
+        )
+        requested += len(ended)
+        results.extend(chain for chain in ended if chain is not None)
+        if not results:
+            raise TimeLimitError(_nothing_finished(options))
+        refined = _refine(path, results, spare.spawn(len(results))) if options.refine else results
+        estimates = choose(refined, options.refine)
+        error = estimates.evidence.standard_error
+        more = _chains_to_add(error, options.target_se, len(results), workers)
+        if None in ended or (more and deadline is not None and time.time() > deadline):
+            ended_by = "time_limit"
+        elif not more:
+            ended_by = "chains" if options.target_se is None else "target_se"
+        elif requested + more > LARGEST_CHAINS or not np.isfinite(error):
+            ended_by = "largest number of chains"
+        else:
+            generators = root.spawn(more)
+    _warn_if_cut_short(options, ended_by, len(results), requested, error)
+    recorded = {
+        "draws": int(options.draws),
+        "chains": len(results),
+        "allocation": options.allocation,
+        **vars(config),
+        "target_se": options.target_se,
+        "time_limit": options.time_limit,
+        "ended_by": ended_by,
+        "complete": ended_by in ("chains", "target_se"),
+        "chains_started": requested,
+    }
+    return refined, estimates, recorded
+
+
+def _chains_to_add(error: float, target: float | None, chains: int, workers: int) -> int:
+    """Return how many more chains bring the error down to the target; none if it is there."""
+    if target is None or error <= target:
+        return 0
+    if not np.isfinite(error):
+        return workers
+    wanted = math.ceil(min(MARGIN * (error / target) ** 2, 1 + LARGEST_GROWTH) * chains) - chains
+    # Whole rounds of workers: a chain more takes no longer than an idle worker.
+    return workers * math.ceil(max(wanted, 1) / workers)
+
+
+def _open(
+    path: Path,
+    options: Options,
+    config: Settings,
+    root: np.random.Generator,
+    identity: Callable[[], Mapping[str, Any]],
+) -> tuple[Journal | None, np.random.Generator]:
+    """Open the journal of a run, with the seed that it began with if none is given."""
+    if options.directory is None:
+        return None, root
+    file = FilePath(options.directory.directory) / "manifest.json"
+    if options.resume and options.random_seed is None and file.exists():
+        root = decode_generator(read_manifest(file).parts["random_seed"])
+    parts = {
+        **{f"version of {name}": number for name, number in versions().items()},
+        "draws": int(options.draws),
+        "chains": int(options.chains),
+        "allocation": options.allocation,
+        "budget": options.budget,
+        "refine": options.refine,
+        **vars(config),
+        "random_seed": encode_generator(root),
+        **identity(),
+    }
+    return open_journal(options.directory, Manifest(parts), options.resume), root
+
+
+@dataclass(frozen=True)
+class _Replay:
+    """Makes a path that takes the steps of a pilot run."""
+
+    recipe: Callable[[], Path]
+    advance: Callable[..., Any]
+
+    def __call__(self) -> Path:
+        path = self.recipe()
+        path.advance = self.advance  # type: ignore[method-assign]
+        return path
+
+
+def _refine(
+    path: Path, chains: list[Chain], generators: Sequence[np.random.Generator]
+) -> list[Chain]:
+    """Add a bridge estimate to each chain, if the path has a continuous space for it."""
+    if any(chain.particles is None for chain in chains):
+        return chains
+    clouds = [path.continuous(chain.particles) for chain in chains]
+    points = [cloud for cloud in clouds if cloud is not None]
+    if len(points) < len(chains) or len(points[0]) < SMALLEST_CLOUD:
+        return chains
+    bridges = refine_chains(path.log_density, points, generators, path.score)
+    return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
+
+
+def _nothing_finished(options: Options) -> str:
+    message = f"time_limit={options.time_limit} s ended the run before any chain did. "
+    if options.directory is None:
+        return message + "Give it more time, or fewer draws."
+    return message + "Continue it with resume=True, with more time or fewer draws."
+
+
+def _warn_if_cut_short(
+    options: Options, ended_by: str, finished: int, started: int, error: float
+) -> None:
+    """Warn if the run is not what was asked for."""
+    if ended_by in ("chains", "target_se"):
+        return
+    parts = []
+    if ended_by == "time_limit":
+        parts.append(
+            f"time_limit={options.time_limit} s ended the run with {finished} of {started} chains "
+            "finished."
+        )
+    if options.target_se is not None:
+        parts.append(
+            f"The standard error is {error:.3g}, not below target_se={options.target_se}, with "
+            f"{finished} chains."
+        )
+    warnings.warn(" ".join(parts), TrustWarning, stacklevel=4)

@@ -7,15 +7,19 @@ import subprocess
 import sys
 import textwrap
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 
+import cloudpickle
 import numpy as np
+import pymc as pm
 import pytest
 
-from pymc_arm import Settings, Smoothed, ZeroEvidenceWarning, executors
+import pymc_arm
+from pymc_arm import ChainError, Settings, Smoothed, ZeroEvidenceWarning, executors
 from pymc_arm.chains import Chain, Task, Unfinished, run_chain, spawn_generators
-from pymc_arm.errors import ChainError
-from pymc_arm.executors import run_chains
+from pymc_arm.executors import run_chains, run_remotely
+from pymc_arm.identity import versions
 from pymc_arm.testing import GaussianChain
 
 TASK = Task(50, Settings())
@@ -175,8 +179,7 @@ executors.run_chains(Slow([0.1] * 3), Task(50, Settings()), spawn_generators(1, 
 
 
 @linux
-@pytest.mark.parametrize("blow", [signal.SIGINT])
-def test_interrupting_ends_all_workers_at_once(blow):
+def test_interrupting_ends_all_workers_at_once():
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SCRIPT)],
         stdout=subprocess.PIPE,
@@ -186,10 +189,107 @@ def test_interrupting_ends_all_workers_at_once(blow):
     assert process.stdout is not None
     workers = [int(process.stdout.readline().split()[1]) for _ in range(2)]
     started = time.time()
-    process.send_signal(blow)
+    process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=10)
     assert time.time() - started < 3
     assert "KeyboardInterrupt" in errors
     for worker in workers:
         with pytest.raises(ProcessLookupError):
             os.kill(worker, 0)
+
+
+def build_model():
+    with pm.Model() as model:
+        label = pm.Bernoulli("label", 0.3)
+        rate = pm.Beta("rate", 1, 1)
+        pm.Binomial("y", n=10, p=0.5 * rate + 0.5 * label, observed=7)
+    return model
+
+
+@pytest.mark.slow
+def test_a_pool_of_spawned_processes_gives_the_same_bits():
+    """The model is sent, compiled there, and its pilot's choices go with it."""
+    model = build_model()
+    options = {"draws": 60, "chains": 2, "random_seed": 1, "progressbar": False}
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        for allocation in ("adaptive", "pilot"):
+            options["allocation"] = allocation
+            here = pymc_arm.sample(model, return_inferencedata=False, cores=1, **options)
+            there = pymc_arm.sample(model, return_inferencedata=False, executor=pool, **options)
+            for one, other in zip(here, there, strict=True):
+                assert_same(one, other)
+
+
+@linux
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_errors_and_warnings_come_back_from_an_executor():
+    class Impossible(GaussianChain):
+        def smooth(self, rng, n, particles):
+            return Smoothed(np.full(len(particles), -np.inf))
+
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        with pytest.raises(ChainError, match=r"step 2, on x\[3\]: FloatingPointError"):
+            run_all(Failing([0.1] * 5), executor=pool)
+        with pytest.warns(ZeroEvidenceWarning):
+            run_all(Impossible([0.1, 0.2]), executor=pool)
+
+
+def test_a_path_is_made_once_in_each_process():
+    made = []
+
+    def recipe():
+        made.append(1)
+        return GaussianChain([0.1, 0.2])
+
+    package = cloudpickle.dumps(recipe)
+    call = cloudpickle.dumps((TASK, 0, np.random.default_rng(1)))
+    first, second = (run_remotely(versions(), package, call).outcome for _ in range(2))
+    assert_same(first, second)
+    assert executors._unpack.cache_info().hits >= 1
+
+
+def test_a_worker_with_another_version_says_so():
+    other = {**versions(), "pymc_arm": "0.0.1"}
+    with pytest.raises(RuntimeError, match=r"has pymc_arm .* \(not 0.0.1\). Install the same"):
+        run_remotely(other, b"not even read", b"")
+
+
+@pytest.mark.parametrize("executor", ["dask", 4, lambda: None])
+def test_what_is_no_executor_is_refused(executor):
+    with pytest.raises(TypeError, match=r"is not a concurrent.futures.Executor"):
+        pymc_arm.sample_path(GaussianChain([0.1]), executor=executor)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_dask_worker_killed_in_the_middle_changes_nothing(tmp_path):
+    distributed = pytest.importorskip("distributed")
+
+    class Traced(GaussianChain):
+        def smooth(self, rng, n, particles):
+            (tmp_path / str(os.getpid())).touch()
+            time.sleep(0.1)
+            return super().smooth(rng, n, particles)
+
+    path = Traced([0.1] * 20)
+    expected = [chain.log_evidence for chain in run_all(GaussianChain([0.1] * 20), cores=1)]
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+        ThreadPoolExecutor(1) as killer,
+    ):
+        with pytest.raises(TypeError, match=r"give one, or client.get_executor\(\)"):
+            pymc_arm.sample_path(path, executor=client)
+
+        def kill_one():
+            end = time.time() + 60
+            while not list(tmp_path.iterdir()) and time.time() < end:
+                time.sleep(0.05)
+            time.sleep(0.3)
+            os.kill(int(next(tmp_path.iterdir()).name), signal.SIGKILL)
+
+        killed = killer.submit(kill_one)
+        found = run_all(path, executor=client.get_executor())
+        killed.result()
+    assert [chain.log_evidence for chain in found] == expected
+    assert len(list(tmp_path.iterdir())) >= 3

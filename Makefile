@@ -14,13 +14,14 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 BENCH ?= bias
 
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test lint docs dist bench clean
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^#   //p' Makefile
 	@echo "make lint     ruff and mypy"
 	@echo "make docs     the documentation, in docs/_build"
+	@echo "make dist     a wheel and an sdist in dist/, installed into an empty environment and tried"
 	@echo "make bench    a measurement: make bench BENCH=bias"
 	@echo "make clean    removes environments, caches and what was built"
 
@@ -36,14 +37,38 @@ lint: $(STAMP)
 	$(BIN)/python -m mypy
 
 docs: $(DOCS_STAMP)
-	$(BIN)/python -m sphinx -W -b html docs docs/_build
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "The documentation is in docs/_build/index.html"
+
+# The wheel alone, and the wheel that the sdist builds, must be enough to estimate a log Z.
+dist: $(DOCS_STAMP)
+	rm -rf dist build/try
+	$(BIN)/python -m build --outdir dist .
+	for file in dist/*.whl dist/*.tar.gz; do \
+		rm -rf build/try && $(BIN)/python -m venv build/try && \
+		build/try/bin/python -m pip install --quiet --disable-pip-version-check "$$file" && \
+		(cd build && try/bin/python -c "$$SMOKE_TEST") || exit 1; \
+	done
+	rm -rf build/try
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:
-	rm -rf .venv .venv-pymc6 build dist demo docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-pymc6 build dist demo docs/_build docs/_static/generated .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+define SMOKE_TEST
+import pymc as pm, pymc_arm
+with pm.Model() as model:
+    p = pm.Beta("p", 1, 1)
+    pm.Binomial("y", n=10, p=p, observed=7)
+idata = pymc_arm.sample(model, draws=200, random_seed=1, progressbar=False)
+assert abs(idata.attrs["log_marginal_likelihood"] + 2.3979) < 0.02
+assert {"gpc", "rbm"} <= set(pymc_arm.families()), pymc_arm.families()
+print(pymc_arm.__file__, idata.attrs["log_marginal_likelihood"])
+endef
+export SMOKE_TEST
 
 # The stamp is younger than pyproject.toml when what it asks for is installed.
 $(STAMP): pyproject.toml

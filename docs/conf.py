@@ -1,0 +1,52 @@
+"""Configuration of the documentation; ``make docs`` builds it, offline, with warnings as errors."""
+
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from latex2mathml.converter import convert
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import pictures  # noqa: E402
+
+import pymc_arm  # noqa: E402
+
+project = "pymc_arm"
+author = "The pymc_arm developers"
+copyright = author
+release = version = pymc_arm.__version__
+
+extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
+exclude_patterns = ["_build", "README.md"]
+
+html_theme = "furo"
+html_title = "pymc_arm"
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
+html_show_sphinx = False
+html_math_renderer = "mathml"
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+autosummary_generate = False
+
+
+def write_math(translator: object, node: nodes.Node) -> None:
+    """Write a formula as MathML, which browsers show without a script from elsewhere."""
+    block = isinstance(node, nodes.math_block)
+    formula = convert(node.astext(), display="block" if block else "inline")
+    translator.body.append(f'<div class="formula">{formula}</div>' if block else formula)
+    raise nodes.SkipNode
+
+
+def setup(app: object) -> None:
+    """Choose how formulas are shown, and draw the pictures before pages ask for them."""
+    visitors = (write_math, None)
+    app.add_html_math_renderer("mathml", visitors, visitors)
+    pictures.draw_missing(HERE / "_static" / "generated")

@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     problem = small_classifier() if quick else usps()
     cells, particles, runs = {
         "quick": (4, 200, 4),
-        "reduced": (7, 100, 3),
+        "reduced": (6, 100, 3),
         "full": (21, 1000, 10),
     }[options.setting]
     lengths = np.linspace(0.5, 3.0, cells) if quick else np.linspace(2.0, 5.0, cells)

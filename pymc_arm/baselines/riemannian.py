@@ -29,7 +29,13 @@ Carlo for Gaussian process models.
 import numpy as np
 from numba import njit
 
-from pymc_arm.baselines.probit import expected_curvature, hazard, log_probit
+from pymc_arm.baselines.probit import (
+    expected_curvature,
+    expected_curvature_array,
+    hazard,
+    log_probit,
+    log_probit_array,
+)
 
 __all__ = ["hamiltonian", "inverse_diagonal", "riemannian_move", "trajectory"]
 
@@ -268,47 +274,6 @@ def trajectory(
     return v, momentum, first, last, True
 
 
-@njit(**_options)
-def _move(
-    points: np.ndarray,
-    noise: np.ndarray,
-    uniform: np.ndarray,
-    covariance: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    mean: np.ndarray,
-    site_precision: np.ndarray,
-    site_shift: np.ndarray,
-    beta: float,
-    step_size: float,
-    steps: int,
-) -> tuple[np.ndarray, float]:
-    """Move all particles; return them and the mean acceptance probability."""
-    moved = points.copy()
-    total = 0.0
-    for particle in range(len(points)):
-        v, _, before, after, converged = trajectory(
-            points[particle],
-            noise[particle],
-            False,
-            covariance,
-            lower,
-            upper,
-            mean,
-            site_precision,
-            site_shift,
-            beta,
-            step_size,
-            steps,
-        )
-        if converged and np.isfinite(after):
-            probability = np.exp(min(before - after, 0.0))
-            total += probability
-            if uniform[particle] < probability:
-                moved[particle] = v
-    return moved, total / len(points)
-
-
 def riemannian_move(
     rng: np.random.Generator,
     points: np.ndarray,
@@ -344,20 +309,20 @@ def riemannian_move(
     """
     size, dimension = points.shape
     noise = rng.standard_normal((size, 2 * dimension))
+    uniform = rng.random((size,))
     upper = np.ascontiguousarray(lower.T)
-    return _move(
-        points,
-        noise,
-        rng.random(size),
-        covariance,
-        lower,
-        upper,
-        mean,
-        *sites,
-        beta,
-        step_size,
-        steps,
-    )
+    target = (covariance, lower, upper, mean, *sites, beta, step_size, steps)
+    moved = points.copy()
+    probabilities = np.zeros(size)
+    for particle in range(size):
+        v, _, before, after, converged = trajectory(
+            points[particle], noise[particle], False, *target
+        )
+        if converged and np.isfinite(after):
+            probabilities[particle] = np.exp(min(before - after, 0.0))
+            if uniform[particle] < probabilities[particle]:
+                moved[particle] = v
+    return moved, float(probabilities.mean())
 
 
 def hamiltonian(
@@ -370,8 +335,6 @@ def hamiltonian(
     beta: float,
 ) -> float:
     """Return H(v, p), written out with dense matrices; slow, to check the trajectory against."""
-    from pymc_arm.baselines.probit import expected_curvature_array, log_probit_array
-
     site_precision, site_shift = sites
     u = mean + lower @ v
     metric = expected_curvature_array(u, beta)[0] + site_precision

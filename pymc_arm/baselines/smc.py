@@ -71,7 +71,7 @@ def particles_for(
     path
         The path.
     seconds
-        The time of the run to compare with.
+        The time of the run to compare with, in seconds of the processor, all threads together.
     random_seed
         Seed of the timed runs.
     most
@@ -90,10 +90,10 @@ def particles_for(
     run(path, rng, 2, **NEVER_MOVE)
     count = min(TIMED, most)
     while True:
-        started = time.perf_counter()
+        started = time.process_time()
         run(path, rng, count, **NEVER_MOVE)
-        taken = time.perf_counter() - started
-        wanted = int(count * seconds / taken)
+        taken = time.process_time() - started
+        wanted = int(count * seconds / max(taken, 1e-9))
         if wanted <= 2 * count or count == most:
             return max(1, min(wanted, most))
         count = min(wanted, 10 * count, most)

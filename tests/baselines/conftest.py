@@ -22,9 +22,9 @@ class Classifier:
             np.zeros(size),
             mean=-self.absorbed_mean,
             cov=self.absorbed + np.eye(size),
-            maxpts=4_000_000,
-            abseps=1e-10,
-            releps=1e-6,
+            maxpts=500_000,
+            abseps=1e-9,
+            releps=1e-5,
             rng=np.random.default_rng(0),
         )
         self.log_evidence = float(np.log(probability))

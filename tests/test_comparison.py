@@ -16,7 +16,6 @@ from pymc_arm.comparison import (
     model_probabilities,
     read_evidence,
 )
-from pymc_arm.errors import TrustWarning
 from pymc_arm.results import Evidence, pool
 from pymc_arm.testing import GaussianChain
 
@@ -157,19 +156,22 @@ def test_one_seed_gives_each_model_its_own_stream():
     assert table["log_evidence"].iloc[0] != table["log_evidence"].iloc[1]
 
 
-def test_target_se_adds_particles():
+def test_target_se_adds_chains():
     model, _ = regression(2)
     options = {**OPTIONS, "draws": 20}
     first = compare({"a": model}, random_seed=1, **options)["standard_error"].iloc[0]
-    target = first / 2
+    target = first / 1.5
     table = compare({"a": model}, random_seed=1, target_se=target, **options)
     assert table["standard_error"].iloc[0] <= target
 
 
-def test_target_se_out_of_reach_is_said(monkeypatch):
-    monkeypatch.setattr("pymc_arm.comparison.running.MOST_RUNS", 1)
-    with pytest.warns(TrustWarning, match="'a'.*target_se=1e-12"):
-        compare({"a": regression(2)[0]}, target_se=1e-12, **{**OPTIONS, "draws": 20})
+def test_each_model_has_its_own_checkpoint(tmp_path):
+    models = {"a": location(False)[0], "b/c": location(False)[0]}
+    options = {**OPTIONS, "draws": 20, "random_seed": 1, "checkpoint": tmp_path}
+    first = compare(models, **options)
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["0-a", "1-b_c"]
+    again = compare(models, resume=True, **options)
+    assert again["log_evidence"].tolist() == first["log_evidence"].tolist()
 
 
 def test_verdict_is_read_from_a_result():
@@ -250,7 +252,7 @@ def test_errors_name_the_argument():
     with pytest.raises(TypeError, match="draws"):
         compare({"a": one}, draws=10)
     with pytest.raises(ValueError, match="target_se=0"):
-        compare({"a": one}, target_se=0)
+        compare({"a": location(True)[0]}, target_se=0)
 
 
 def stored(values, chains, dims=("chain",)):

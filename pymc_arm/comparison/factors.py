@@ -192,7 +192,7 @@ def bayes_factor(
         names = (found[0] or "first", found[1] or "second")
         if names[0] == names[1]:
             names = ("first", "second")
-    results = run_models({"0": first, "1": second}, None, sample_kwargs)
+    results = run_models({"0": first, "1": second}, sample_kwargs)
     difference = subtract(read_evidence(results["0"]), read_evidence(results["1"]))
     return BayesFactor(
         difference.log_evidence,

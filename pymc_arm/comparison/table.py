@@ -24,8 +24,6 @@ ERROR_SEED = 19950601
 def compare(
     models: Mapping[str, Any],
     prior_odds: Mapping[str, float] | Sequence[float] | None = None,
-    *,
-    target_se: float | None = None,
     **sample_kwargs: Any,
 ) -> pd.DataFrame:
     """Compare models by their marginal likelihoods; the best one comes first.
@@ -35,15 +33,13 @@ def compare(
     models
         By name: results of :func:`pymc_arm.sample` or of ``pm.sample_smc``, models that are still
         to be run, or :class:`pymc_arm.results.Evidence`. Models run one after another, each with
-        its chains on all cores.
+        its chains on all cores, or on the ``executor``.
     prior_odds
         The prior weight of each model, by name or in the order of ``models``; they need not add
         up to one. By default all models are equally probable.
-    target_se
-        If given, models that are still to be run get more particles until the standard error of
-        their log Z is below it. A :class:`pymc_arm.TrustWarning` says where that failed.
     **sample_kwargs
-        Passed to :func:`pymc_arm.sample`, the same for every model.
+        Passed to :func:`pymc_arm.sample`, the same for every model: ``draws``, ``target_se``,
+        ``executor`` and so on. A ``checkpoint`` gets a folder for each model.
 
     Returns
     -------
@@ -82,10 +78,8 @@ def compare(
     """
     if not models:
         raise ValueError("models is empty: give at least one model, by name.")
-    if target_se is not None and not target_se > 0:
-        raise ValueError(f"target_se={target_se} must be positive.")
     log_prior = _log_prior(list(models), prior_odds)
-    results = run_models(models, target_se, sample_kwargs)
+    results = run_models(models, sample_kwargs)
     evidences = {name: read_evidence(result) for name, result in results.items()}
     probabilities = model_probabilities(evidences, log_prior)
     ordered = sorted(evidences, key=lambda name: evidences[name].log_evidence, reverse=True)

@@ -22,6 +22,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm.generic.gradient import Gradient
 from pymc_arm.generic.interpret import Program, compile_with_numpy
 from pymc_arm.generic.terms import TermBlock
 
@@ -104,6 +105,8 @@ class LogDensity:
         self.notes: list[str] = []
         self._function, self.sizes = self._compile(x, starts, stops, output, reference, backend)
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        #: Value and gradient of weighted sums of the terms, where the model has one.
+        self.gradient = Gradient(x, blocks, self.count, reference)
 
     @property
     def count(self) -> int:

@@ -42,6 +42,10 @@ LARGEST_REFINEMENTS = 8
 ENOUGH_STABLE = 0.995
 # Wider supports are enumerated in a window around the best of a few values.
 LARGEST_ENUMERATION = 64
+# How often the place where a density drops to zero is halved, and how far below the peak it may
+# drop without mattering.
+BISECTIONS = 12
+LARGEST_DROP = 30.0
 # The logarithm of nothing, for arithmetic that -inf would spoil.
 NOTHING = -1e300
 
@@ -108,6 +112,7 @@ def quadrature(conditional: Conditional, reference: Reference, size: int) -> Gri
         if stable.mean() > ENOUGH_STABLE:
             break
     nodes, values = _extend(conditional, nodes, values, center, scale, FINE, reference.bound)
+    nodes, values = _find_edges(conditional, nodes, values)
     return Grid(nodes, values, nodes[:, -1], _log_sum(_segment_log_masses(nodes, values)))
 
 
@@ -126,6 +131,41 @@ def _extend(
     values = np.concatenate([values, _floor(conditional(new))], axis=1)
     order = np.argsort(nodes, axis=1)
     return np.take_along_axis(nodes, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def _find_edges(
+    conditional: Conditional, nodes: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Close in on where a density drops to zero on either side of its peak.
+
+    The piece that is left has the density of its positive end, so that no mass is out of reach.
+    """
+    rows = np.arange(len(nodes))
+    best = values.argmax(axis=1)
+    peak = values[rows, best]
+    for side in (-1, 1):
+        empty = (values <= NOTHING) & (side * (np.arange(nodes.shape[1]) - best[:, None]) > 0)
+        # The empty node next to the peak, if there is one.
+        distance = np.where(empty, np.abs(np.arange(nodes.shape[1]) - best[:, None]), np.inf)
+        edge = np.where(empty.any(axis=1), distance.argmin(axis=1), best)
+        inner = np.where(edge == best, best, edge - side)
+        matters = (edge != best) & (values[rows, inner] > peak - LARGEST_DROP) & (peak > NOTHING)
+        if not matters.any():
+            continue
+        outside, inside = nodes[rows, edge], nodes[rows, inner]
+        level = values[rows, inner]
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (outside + inside)
+            value = _floor(conditional(middle[:, None]))[:, 0]
+            positive = value > NOTHING
+            outside = np.where(positive, outside, middle)
+            inside, level = np.where(positive, middle, inside), np.where(positive, value, level)
+        nodes = np.concatenate([nodes, outside[:, None], inside[:, None]], axis=1)
+        values = np.concatenate([values, level[:, None], level[:, None]], axis=1)
+        order = np.argsort(nodes, axis=1, kind="stable")
+        nodes, values = (np.take_along_axis(a, order, axis=1) for a in (nodes, values))
+        best = values.argmax(axis=1)
+    return nodes, values
 
 
 def draw_continuous(

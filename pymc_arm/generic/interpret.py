@@ -7,6 +7,7 @@ be one array operation. Some scalar functions and some batched ones have no such
 and get one here; a graph with any other (:attr:`Program.vectorized`) is better compiled.
 """
 
+import contextlib
 import functools
 import importlib
 from collections.abc import Callable, Sequence
@@ -15,15 +16,16 @@ from typing import Any
 import numpy as np
 import pytensor
 from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
-from pytensor.scalar.basic import Add, Cast, Clip, Mul
+from pytensor.scalar.basic import Add, Cast, Clip, Composite, Mul, Second
 from pytensor.scalar.math import Softplus
 from pytensor.scan.op import Scan
-from pytensor.tensor.basic import Join, Split
+from pytensor.tensor.basic import AllocDiag, Join, Split
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorVariable
 
@@ -60,11 +62,11 @@ class Program:
             self.vectorized &= function is not None
             targets = [places[variable] for variable in node.outputs]
             self._instructions.append((function or _perform(node), sources, targets))
-        self._output = place_of(fgraph.outputs[0])
+        self._outputs = [place_of(variable) for variable in fgraph.outputs]
         self._size = len(places)
 
-    def __call__(self, *inputs: np.ndarray) -> np.ndarray:
-        """Evaluate the graph."""
+    def __call__(self, *inputs: np.ndarray) -> Any:
+        """Evaluate the graph: an array, or a list of them if it has several outputs."""
         values: list[Any] = [None] * self._size
         values[: len(inputs)] = inputs
         for place, constant in self._constants:
@@ -74,10 +76,11 @@ class Program:
                 results = execute(*[values[source] for source in sources])
                 for target, result in zip(targets, results, strict=True):
                     values[target] = result
-        return values[self._output]
+        outputs = [values[place] for place in self._outputs]
+        return outputs[0] if len(outputs) == 1 else outputs
 
 
-def compile_with_numpy(inputs: Sequence[Variable], output: TensorVariable) -> Program:
+def compile_with_numpy(inputs: Sequence[Variable], *outputs: TensorVariable) -> Program:
     """Return an interpreted function, with all rewrites that simplify and stabilise."""
     # Fused operations exist for compilers; here they would run element by element.
     query = RewriteDatabaseQuery(
@@ -86,7 +89,10 @@ def compile_with_numpy(inputs: Sequence[Variable], output: TensorVariable) -> Pr
     )
     with pytensor.config.change_flags(mode="FAST_COMPILE"):
         function = pytensor.function(
-            list(inputs), output, mode=Mode(linker="py", optimizer=query), on_unused_input="ignore"
+            list(inputs),
+            list(outputs),
+            mode=Mode(linker="py", optimizer=query),
+            on_unused_input="ignore",
         )
     return Program(function.maker.fgraph)
 
@@ -138,23 +144,8 @@ def _subtensor(node: Apply) -> ArrayFunction:
 
 
 def _elementwise(node: Apply) -> ArrayFunction | None:
-    operation, count = node.op.scalar_op, len(node.inputs)
-    kind = type(operation)
-    function: ArrayFunction
-    if kind is Softplus:
-        function = functools.partial(np.logaddexp, 0.0)
-    elif kind is Clip:
-        function = np.clip
-    elif kind is Cast:
-        function = np.asarray
-    elif kind in (Add, Mul) and count > 2:
-        # NumPy's own functions take two arrays; PyTensor's sums and products any number.
-        function = _reduction(np.add if kind is Add else np.multiply)
-    elif getattr(operation, "nfunc_spec", None) and operation.nfunc_spec[1:] == (count, 1):
-        # Such as "scipy.special.gammaln".
-        module, _, attribute = operation.nfunc_spec[0].rpartition(".")
-        function = getattr(importlib.import_module(module or "numpy"), attribute)
-    else:
+    function = _scalar_function(node.op.scalar_op, len(node.inputs))
+    if function is None:
         return None
     dtype = np.dtype(node.outputs[0].type.dtype)
 
@@ -165,6 +156,51 @@ def _elementwise(node: Apply) -> ArrayFunction | None:
     return call
 
 
+def _scalar_function(operation: Any, count: int) -> ArrayFunction | None:
+    """Return what applies a scalar operation to whole arrays."""
+    kind = type(operation)
+    if kind is Softplus:
+        return functools.partial(np.logaddexp, 0.0)
+    if kind is Clip:
+        return np.clip
+    if kind is Cast:
+        return np.asarray
+    if kind is Second:
+        return _fill
+    if kind is Composite:
+        return _composite(operation)
+    if kind in (Add, Mul) and count > 2:
+        # NumPy's own functions take two arrays; PyTensor's sums and products any number.
+        return _reduction(np.add if kind is Add else np.multiply)
+    if getattr(operation, "nfunc_spec", None) and operation.nfunc_spec[1:] == (count, 1):
+        # Such as "scipy.special.gammaln".
+        module, _, attribute = operation.nfunc_spec[0].rpartition(".")
+        return getattr(importlib.import_module(module or "numpy"), attribute)
+    return None
+
+
+def _composite(operation: Composite) -> ArrayFunction | None:
+    """Return what runs the small graph inside of a fused operation, node by node."""
+    inner = operation.fgraph
+    nodes = [(node, _scalar_function(node.op, len(node.inputs))) for node in inner.toposort()]
+    if len(inner.outputs) > 1 or any(function is None for _, function in nodes):
+        return None
+
+    def run(*arrays: Any) -> Any:
+        values = dict(zip(inner.inputs, arrays, strict=True))
+        for node, function in nodes:
+            assert function is not None
+            sources = [v.data if isinstance(v, Constant) else values[v] for v in node.inputs]
+            values[node.outputs[0]] = function(*sources)
+        return values[inner.outputs[0]]
+
+    return run
+
+
+def _fill(shape: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(values, np.broadcast_shapes(np.shape(shape), np.shape(values)))
+
+
 def _reduction(function: ArrayFunction) -> ArrayFunction:
     return lambda *arrays: functools.reduce(function, arrays)
 
@@ -172,6 +208,15 @@ def _reduction(function: ArrayFunction) -> ArrayFunction:
 def _batched(node: Apply) -> ArrayFunction | None:
     """Return an array function for the indexing that labels and missing values lead to."""
     core, signature = node.op.core_op, node.op.inputs_sig
+    kind = type(core).__name__  # the module of these two differs between PyTensor's majors
+    if kind == "Cholesky":
+        return functools.partial(_cholesky, core.lower)
+    if kind == "SolveTriangular" and not core.unit_diagonal:
+        return functools.partial(_solve_triangular, core.lower, core.b_ndim)
+    if isinstance(core, AllocDiag) and core.offset == 0 and (core.axis1, core.axis2) == (0, 1):
+        return _allocate_diagonal
+    if isinstance(core, Dot):
+        return _product if [len(axes) for axes in signature] == [2, 2] else None
     if isinstance(core, Join):
         cores = [len(axes) for axes in signature[1:]]
         return _concatenate if set(cores) == {1} else None
@@ -193,6 +238,45 @@ def _batched(node: Apply) -> ArrayFunction | None:
         one_mask = all(index.broadcastable[:-1]) or index.dtype != "bool"
         return _scatter if vectors and one_mask else None
     return None
+
+
+def _cholesky(lower: bool, matrices: np.ndarray) -> Sequence[np.ndarray]:
+    """Factor a batch of matrices; those that are not positive definite become NaN."""
+    try:
+        factors = np.linalg.cholesky(matrices)
+    except np.linalg.LinAlgError:
+        factors = np.full(matrices.shape, np.nan)
+        for place in np.ndindex(matrices.shape[:-2]):
+            with contextlib.suppress(np.linalg.LinAlgError):
+                factors[place] = np.linalg.cholesky(matrices[place])
+    return (factors if lower else np.swapaxes(factors, -1, -2),)
+
+
+def _solve_triangular(
+    lower: bool, width: int, factors: np.ndarray, right: np.ndarray
+) -> Sequence[np.ndarray]:
+    """Solve a batch of triangular systems by substitution, row by row for all at once."""
+    right = right if width == 2 else right[..., None]
+    batch = _batch_shape([factors, right], [2, 2])
+    solution = np.empty((*batch, *right.shape[-2:]))
+    size = factors.shape[-1]
+    for row in range(size) if lower else reversed(range(size)):
+        known = slice(0, row) if lower else slice(row + 1, size)
+        total = np.matmul(factors[..., row : row + 1, known], solution[..., known, :])
+        value = right[..., row, :] - total[..., 0, :]
+        solution[..., row, :] = value / factors[..., row, row, None]
+    return (solution if width == 2 else solution[..., 0],)
+
+
+def _allocate_diagonal(vectors: np.ndarray) -> Sequence[np.ndarray]:
+    result = np.zeros((*vectors.shape, vectors.shape[-1]), dtype=vectors.dtype)
+    places = np.arange(vectors.shape[-1])
+    result[..., places, places] = vectors
+    return (result,)
+
+
+def _product(left: np.ndarray, right: np.ndarray) -> Sequence[np.ndarray]:
+    return (np.matmul(left, right),)
 
 
 def _batch_shape(arrays: Sequence[np.ndarray], cores: Sequence[int]) -> tuple[int, ...]:

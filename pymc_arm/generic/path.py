@@ -1,9 +1,9 @@
 """The path of any PyMC model: prior draws, then one step of the plan after another."""
 
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ SMALLEST_FRACTION = 0.3
 # The shortest piece of a bridge, and how exactly its end is found.
 SHORTEST = 1e-8
 RELATIVE_TOLERANCE = 0.01
+# Smaller blocks move as well without gradients.
+SMALLEST_GRADIENT = 12
 # Elements of the table of points times values that are held at once.
 LARGEST_TABLE = 4_000_000
 
@@ -99,7 +101,7 @@ class GenericPath(Path):
             self._tempered[step.data_terms] = True
             if step.coordinate is not None:
                 self._introduced[step.coordinate] = number
-        self._target = lru_cache(maxsize=4)(self._make_target)
+        self._target = functools.lru_cache(maxsize=4)(self._make_target)
         # ``advance`` and ``smooth`` ask for the same integral, one after the other.
         self._recent = threading.local()
 
@@ -234,6 +236,18 @@ class GenericPath(Path):
         everything = np.ones(self.density.count)
         return self.log_normalizer + self.density.sum(points, everything)
 
+    def particle_bytes(self) -> int:
+        """Return the size of a row of coordinates, and of the terms of those that move singly."""
+        single = self._discrete | (self._introduced > 0)
+        terms = int(self.plan.scopes[:, single].any(axis=1).sum())
+        return 8 * (self.plan.layout.dimension + terms)
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of log f_N, if the dimension is large enough for it to help."""
+        if points.shape[1] < SMALLEST_GRADIENT or not self.density.gradient.available():
+            return None
+        return self.density.gradient(points, np.ones(self.density.count))[1]
+
     def _introduces(self, n: Position) -> bool:
         return n.previous == 0.0 and self.plan.steps[n.step - 1].coordinate is not None
 
@@ -325,6 +339,9 @@ class GenericPath(Path):
         def terms(points: np.ndarray, selection: np.ndarray) -> np.ndarray:
             return self.density.terms(points, selection) * weights[selection]
 
+        gradient = None
+        if len(continuous) >= SMALLEST_GRADIENT and self.density.gradient.available():
+            gradient = functools.partial(self.density.gradient, weights=weights)
         return MoveTarget(
             log_density=lambda points: self.density.sum(points, weights),
             terms=terms,
@@ -332,6 +349,7 @@ class GenericPath(Path):
             sets=sets,
             discrete_sets=color_coordinates(labels, active, self._group),
             supports=self._supports,
+            gradient=gradient,
         )
 
 

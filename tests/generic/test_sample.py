@@ -159,8 +159,8 @@ def test_ordered_prior_is_renormalised() -> None:
 def test_lkj_prior_is_renormalised(dimension: int, eta: float) -> None:
     # The log-density, corrected, must integrate to one over forward draws of another scale:
     # E[f(x) / q(x)] under q, with q a wide Student-t around the prior draws.
+    from pymc_arm.approximation import BentStudent
     from pymc_arm.generic.compiled import compile_model
-    from pymc_arm.refine import BentStudent
     from pymc_arm.resampling import log_mean_exp
 
     with pm.Model() as model:

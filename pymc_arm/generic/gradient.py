@@ -1,0 +1,112 @@
+"""The gradient of a model's log-density, batched over particles, for moves and for fits.
+
+It is built when it is first asked for: only models of some dimension gain from it. It runs on NumPy
+(:mod:`pymc_arm.generic.interpret`), so it costs no compilation. A model whose gradient PyTensor
+can't derive, or not batch into array operations, is moved without one.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import vectorize_graph
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_arm.generic.interpret import Program, compile_with_numpy
+from pymc_arm.generic.terms import TermBlock
+
+__all__ = ["Gradient"]
+
+# Elements evaluated at once; see CHUNK in density.py. A gradient holds several such arrays.
+CHUNK = 32_768
+
+
+class Gradient:
+    """Value and gradient of sum_k w_k t_k(x), compiled at the first call of :meth:`available`.
+
+    Parameters
+    ----------
+    x
+        The vector of coordinates.
+    blocks
+        The terms, as graphs over x.
+    count
+        The number of terms.
+    reference
+        A few points at which the function is tried, (size, dimension).
+    """
+
+    def __init__(
+        self, x: TensorVariable, blocks: Sequence[TermBlock], count: int, reference: np.ndarray
+    ) -> None:
+        self._count = count
+        self._graphs = x, [piece for block in blocks for piece in block.pieces]
+        self._reference = reference[:8]
+        self._function: Callable[..., Sequence[np.ndarray]] | None = None
+        self._tried = False
+        self._lock = threading.Lock()
+
+    def available(self) -> bool:
+        """Whether the model has a gradient that can be evaluated in batches."""
+        with self._lock:
+            if not self._tried:
+                self._tried = True
+                self._function = self._compile()
+        return self._function is not None
+
+    def __call__(self, points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values, (size,), and the gradients, (size, dimension).
+
+        Where the density is zero, so is the gradient.
+        """
+        assert self._function is not None
+        values, gradients = np.empty(len(points)), np.empty_like(points)
+        chunk = max(1, CHUNK // max(len(weights), points.shape[1], 1))
+        for first in range(0, len(points), chunk):
+            part = slice(first, first + chunk)
+            values[part], gradients[part] = self._function(points[part], weights)
+        values[np.isnan(values)] = -np.inf
+        gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
+        return values, gradients
+
+    def _compile(self) -> Callable[..., Sequence[np.ndarray]] | None:
+        x, pieces = self._graphs
+        rows, weights = pt.dmatrix("X"), pt.dvector("weights")
+        terms = pt.concatenate(pieces)
+        # An inactive term may be -inf, which zero times would make a NaN.
+        total = pt.sum(pt.switch(pt.gt(weights, 0), weights * terms, 0.0))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                gradient = pytensor.grad(total, x)
+                graphs = vectorize_graph([total, gradient], {x: rows})
+                function = compile_with_numpy([rows, weights], *graphs)
+            if not self._is_right(function):
+                return None
+        except Exception:
+            return None
+        return function
+
+    def _is_right(self, function: Program) -> bool:
+        """Whether the gradient is quick, and agrees with differences in a random direction."""
+        if not function.vectorized:
+            return False
+        points = self._reference
+        weights = np.ones(self._count)
+        value, gradient = function(points, weights)
+        if value.shape != (len(points),) or gradient.shape != points.shape:
+            return False
+        direction = np.random.default_rng(0).normal(size=points.shape)
+        step = 1e-5
+        after, _ = function(points + step * direction, weights)
+        before, _ = function(points - step * direction, weights)
+        with np.errstate(all="ignore"):
+            difference = (after - before) / (2 * step)
+            slope = (gradient * direction).sum(axis=1)
+            good = np.isfinite(difference) & np.isfinite(slope)
+            error = np.abs(difference - slope) / (1e-3 + np.abs(slope) + 1e-6 * np.abs(value))
+        # A kink may lie between the two points of a few differences.
+        return bool(good.any() and np.median(error[good]) < 1e-2)

@@ -8,6 +8,10 @@ in which it is summed out. That is convex in h, so every tangent lies below it:
 with mu_m the rate at which the unit is on where they touch, and H the binary entropy. The right
 side is linear in h, so it only shifts the biases of the other layer, and the path with it is as
 cheap as the plain one, which is mu = 0.
+
+The mean rate of a unit is too much of a good thing: it makes every particle expect the average of
+all digits. Machines of 784 x 500 units that were trained on digits move from kind to kind least,
+and have the smallest variance of their weights, at a fifth to two fifths of the mean rates.
 """
 
 from typing import NamedTuple
@@ -36,22 +40,30 @@ def tangents(rates: np.ndarray, machine: Machine) -> Tangents:
 
 
 def base_rates(
-    lookahead: str | np.ndarray | None, machine: Machine, data: np.ndarray | None
+    lookahead: str | np.ndarray | None,
+    machine: Machine,
+    data: np.ndarray | None,
+    strength: float = 1.0,
 ) -> np.ndarray:
-    """Return mu, the rates at which units that are still out are assumed to be on."""
+    """Return mu, the rates at which units that are still out are assumed to be on.
+
+    ``strength`` multiplies rates that are found here, and not those that were given.
+    """
+    if not 0 <= strength <= 1:
+        raise ValueError(f"strength={strength} must be between 0 (no look-ahead) and 1.")
     units = machine.visible_units
     if lookahead is None:
         return np.zeros(units)
     if isinstance(lookahead, str):
         if lookahead == "mean-field":
-            return mean_field_rates(machine)
+            return strength * mean_field_rates(machine)
         if lookahead == "data":
             if data is None:
                 raise ValueError(
                     'lookahead="data" takes base rates from training data: give data=..., or '
                     'choose "mean-field" or None.'
                 )
-            return np.mean(data, axis=0, dtype=float)
+            return strength * np.mean(data, axis=0, dtype=float)
         raise ValueError(
             f'lookahead={lookahead!r} is not one of None, "data", "mean-field", or an array of '
             "base rates."

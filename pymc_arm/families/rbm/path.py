@@ -68,8 +68,10 @@ class RBMPath(Path):
         units are drawn given some of the examples.
     lookahead
         The base rates mu of the units that are not in yet: ``None`` for the plain path,
-        ``"data"`` for their means in ``data``, ``"mean-field"`` for those of the machine's
-        mean-field approximation, or an array of them.
+        ``"data"`` for a part of their means in ``data``, ``"mean-field"`` for a part of those of
+        the machine's mean-field approximation, or an array of them.
+    strength
+        The part: by how much the rates of ``lookahead="data"`` or ``"mean-field"`` are multiplied.
     gibbs_steps
         t, the number of Gibbs steps in a move.
     reseed_transitions
@@ -91,6 +93,7 @@ class RBMPath(Path):
         order: str | np.ndarray | None = None,
         data: np.ndarray | None = None,
         lookahead: str | np.ndarray | None = None,
+        strength: float = 0.2,
         gibbs_steps: int = 10,
         reseed_transitions: int = 1500,
         threads: int | None = None,
@@ -118,7 +121,7 @@ class RBMPath(Path):
         self.data = examples
         self.length = machine.visible_units
         self.order = arrange(order, self.length, examples, random_seed)
-        rates = base_rates(lookahead, machine, examples)
+        rates = base_rates(lookahead, machine, examples, strength)
         self._gains, slopes = (part[self.order] for part in tangents(rates, machine))
 
         weights = machine.W[self.order]

@@ -58,7 +58,7 @@ def test_hidden_layer_within_four_standard_errors(machine):
 @pytest.mark.slow
 @pytest.mark.statistical
 def test_visible_layer_within_four_standard_errors(machine, digits):
-    path = RBMPath(machine, data=digits, lookahead="data", threads=1)
+    path = RBMPath(machine, data=digits, lookahead="data", strength=1.0, threads=1)
     check(path, 5, 200, variant="rm", threshold=0.9)
 
 

@@ -129,6 +129,16 @@ def test_direct_call(machine):
     np.testing.assert_array_equal(again.posterior["x"], bits)
 
 
+def test_data_bring_the_lookahead(machine):
+    options = {"draws": 50, "chains": 1, "random_seed": 1, "progressbar": False}
+    data = np.random.default_rng(0).integers(2, size=(30, 5))
+    by_default, asked, plain = (
+        rbm(machine, data=data, **options, **choice).attrs["log_marginal_likelihood"]
+        for choice in ({}, {"lookahead": "data"}, {"lookahead": None})
+    )
+    assert by_default == asked != plain
+
+
 def test_a_machine_brings_its_biases(machine):
     with pytest.raises(ValueError, match="leave a and b out"):
         rbm(machine, machine.a)

@@ -67,6 +67,30 @@ def test_hidden_units_may_come_in_instead(machine, data, lookahead):
     assert abs(ratios.mean() - 1) < 4.4 * ratios.std(ddof=1) / np.sqrt(len(ratios))
 
 
+def test_strength_scales_the_base_rates(machine, data):
+    half, given = (
+        RBMPath(machine, data=data, threads=1, **options)
+        for options in (
+            {"lookahead": "data", "strength": 0.5},
+            {"lookahead": 0.5 * data.mean(axis=0), "strength": 0.1},
+        )
+    )
+    first, second = (
+        pymc_arm.run(path, np.random.default_rng(1), 50).log_evidence for path in (half, given)
+    )
+    assert first == second
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("lookahead", [None, "data"])
+def test_adaptive_resampling_without_rounds_is_unbiased(machine, data, lookahead):
+    """The defaults of ``rbm``; 4.4 standard errors, one false alarm in about 10^4."""
+    path = RBMPath(machine, data=data, lookahead=lookahead, gibbs_steps=1, threads=1)
+    settings = {"variant": "arm", "threshold": 0.97, "max_rounds": 0}
+    ratios = relative_evidence(path, machine.exact_log_evidence(), 400, 20, **settings)
+    assert abs(ratios.mean() - 1) < 4.4 * ratios.std(ddof=1) / np.sqrt(400)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("lookahead", [None, "data"])
 def test_resample_move_is_unbiased_with_few_particles(machine, data, lookahead):
@@ -125,7 +149,7 @@ def test_smooth_and_augment_follow_the_equation(machine):
 
 def test_a_look_ahead_at_the_truth_makes_every_weight_equal():
     machine = Machine(np.zeros((7, 3)), np.linspace(-1, 1, 7), np.ones(3))
-    path = RBMPath(machine, lookahead="mean-field")
+    path = RBMPath(machine, lookahead="mean-field", strength=1.0)
     result = pymc_arm.run(path, np.random.default_rng(0), 50)
     np.testing.assert_allclose(result.log_evidence, machine.exact_log_evidence(), atol=1e-6)
     np.testing.assert_allclose([info.log_increment for info in result.history], 0, atol=1e-6)
@@ -172,6 +196,7 @@ def test_reseeding_needs_data(machine):
         ({"lookahead": "oracle"}, "lookahead='oracle'"),
         ({"lookahead": [0.5]}, "each of the 9 units"),
         ({"lookahead": np.full(9, 1.5)}, "between 0 and 1"),
+        ({"lookahead": "mean-field", "strength": 2.0}, "strength=2.0 must be between"),
         ({"layer": "third"}, "layer='third'"),
         ({"gibbs_steps": 0}, "gibbs_steps=0"),
         ({"reseed_transitions": 1.5}, "reseed_transitions=1.5"),

@@ -40,10 +40,11 @@ def effective_sample_size(log_weights: np.ndarray) -> float:
     >>> effective_sample_size(np.log([0.5, 0.5, 0.0 + 1e-300]))
     2.0
     """
-    total = log_sum_exp(log_weights)
-    if total == -np.inf:
+    largest = np.max(log_weights, initial=-np.inf)
+    if largest == -np.inf:
         return 0.0
-    return float(np.exp(2 * total - log_sum_exp(2 * log_weights)))
+    weights = np.exp(log_weights - largest)  # before squaring: logs of 1e16 have no digits left
+    return float(np.sum(weights) ** 2 / np.sum(weights**2))
 
 
 def multinomial(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> np.ndarray:

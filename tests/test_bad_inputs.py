@@ -1,0 +1,200 @@
+"""Each bad input is refused before sampling, by the name of what is wrong and with a remedy."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pymc as pm
+import pytest
+
+import pymc_arm
+from pymc_arm import CheckpointError, ModelError, sampling
+from pymc_arm.testing import GaussianChain, TiltedNormals
+
+ARGUMENTS = [
+    ({"draws": 0}, ValueError, r"draws=0 must be a whole number, 1 or more"),
+    ({"draws": -5}, ValueError, r"draws=-5 must be a whole number, 1 or more"),
+    ({"draws": 10.5}, ValueError, r"draws=10.5 must be a whole number"),
+    ({"draws": "many"}, TypeError, r"draws='many' must be a whole number"),
+    ({"draws": None}, TypeError, r"draws=None must be a whole number"),
+    ({"draws": True}, TypeError, r"draws=True must be a whole number"),
+    ({"draws": float("nan")}, ValueError, r"draws=nan must be a whole number"),
+    ({"draws": 10**13}, MemoryError, r"draws=10000000000000 .* Use draws="),
+    ({"chains": 0}, ValueError, r"chains=0 must be a whole number, 1 or more"),
+    ({"chains": 2.5}, ValueError, r"chains=2.5 must be a whole number"),
+    ({"chains": [1, 2]}, TypeError, r"chains=\[1, 2\] must be a whole number"),
+    ({"cores": 0}, ValueError, r"cores=0 must be a whole number, 1 or more"),
+    ({"cores": "all"}, TypeError, r"cores='all' must be a whole number"),
+    ({"random_seed": -1}, ValueError, r"random_seed=-1 is not a seed: give a whole number"),
+    ({"random_seed": "x"}, TypeError, r"random_seed='x' is not a seed: give a whole number"),
+    ({"variant": "smc"}, ValueError, r"variant='smc' is not one of \('rm', 'arm'"),
+    ({"variant": "reseed"}, ValueError, r"no sampler of its own .* choose another variant"),
+    ({"threshold": 1.5}, ValueError, r"threshold=1.5 is a fraction: choose it between 0 and 1"),
+    ({"threshold": -0.1}, ValueError, r"threshold=-0.1 is a fraction"),
+    ({"threshold": float("nan")}, ValueError, r"threshold=nan is a fraction"),
+    ({"resample_threshold": 2.0}, ValueError, r"resample_threshold=2.0 is a fraction"),
+    ({"max_rounds": -1}, ValueError, r"max_rounds=-1 must be a whole number, 0 or more"),
+    ({"max_rounds": 1.5}, ValueError, r"max_rounds=1.5 must be a whole number"),
+    ({"resampling": "lucky"}, ValueError, r"resampling='lucky' is not one of"),
+    ({"move": "never"}, ValueError, r"move='never' is not one of \('always', 'adaptive'\)"),
+    ({"allocation": "fair"}, ValueError, r"allocation='fair' is not 'adaptive', 'pilot' or"),
+    ({"budget": 100}, ValueError, r"budget=100 has a meaning only with allocation='optimal'"),
+    ({"budget": 0, "allocation": "optimal"}, ValueError, r"budget=0 must be a whole number, 1"),
+    ({"refine": "perhaps"}, ValueError, r"refine='perhaps' is not True, False or 'auto'"),
+    ({"target_se": 0}, ValueError, r"target_se=0 must be a positive number, or None"),
+    ({"target_se": -1.0}, ValueError, r"target_se=-1.0 must be a positive number"),
+    ({"target_se": "small"}, ValueError, r"target_se='small' must be a positive number"),
+    ({"target_se": 1e-9}, ValueError, r"target_se=1e-09 can't be reached: no standard error"),
+    ({"time_limit": 0}, ValueError, r"time_limit=0 must be a positive number, or None"),
+    ({"time_limit": float("inf")}, ValueError, r"time_limit=inf must be a positive number"),
+    ({"executor": "dask"}, TypeError, r"executor='dask' is not a concurrent.futures.Executor: g"),
+    ({"executor": ThreadPoolExecutor(1), "cores": 2}, ValueError, r"cores=2 has no meaning with"),
+    ({"checkpoint": 7}, TypeError, r"checkpoint=7 is not a directory or a Checkpoint"),
+    ({"resume": True}, ValueError, r"resume=True needs checkpoint=, the directory"),
+    ({"speed": "high"}, TypeError, r"speed"),
+]
+MODEL_ARGUMENTS = [
+    ({"order": "best"}, ValueError, r"order='best' is not 'auto', 'random' or a list"),
+    ({"order": ["nobody"]}, ValueError, r"order names 'nobody', which is not a free variable"),
+    ({"order": [("x", 9)]}, ValueError, r"order names x\[9\], but x has shape \(2,\)"),
+    ({"order": ["x", ("x", 0)]}, ValueError, r"order names a coordinate twice"),
+    ({"family": "nothing"}, ValueError, r"family='nothing' is not known. Choose 'auto'"),
+    ({"family": "rbm"}, ValueError, r"not of the family 'rbm': no free variable"),
+    ({"backend": "fortran"}, ValueError, r"backend='fortran'"),
+    ({"compile_kwargs": {"mode": "x"}}, ValueError, r"compile_kwargs has \['mode'\]; only"),
+]
+
+
+@pytest.fixture
+def nothing_runs(monkeypatch):
+    """Make sure that sampling does not begin."""
+
+    def begin(*args, **options):
+        raise AssertionError("sampling has begun")
+
+    monkeypatch.setattr(pymc_arm.runs, "run_chains", begin)
+
+
+@pytest.fixture(scope="module")
+def model():
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=2)
+        pm.Normal("y", x, 1, observed=[0.1, 0.2])
+    return model
+
+
+def test_the_table_is_long_enough():
+    assert len(ARGUMENTS) + len(MODEL_ARGUMENTS) + len(MODELS) >= 40 + 10
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), ARGUMENTS)
+def test_arguments_of_paths(nothing_runs, options, kind, message):
+    path = TiltedNormals([0.1, 0.2]) if "variant" not in options else Plain([0.1, 0.2])
+    with pytest.raises(kind, match=message):
+        pymc_arm.sample_path(path, **{"progressbar": False, **options})
+
+
+class Plain(TiltedNormals):
+    """A path without a sampler of its own."""
+
+    reseed = pymc_arm.Path.reseed
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), ARGUMENTS)
+def test_arguments_of_models_before_they_are_compiled(
+    nothing_runs, monkeypatch, model, options, kind, message
+):
+    def build(*args, **more):
+        if kind is MemoryError or options == {"variant": "reseed"}:
+            return Plain([0.1, 0.2])
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(sampling, "compile_model", build)
+    with pytest.raises(kind, match=message):
+        pymc_arm.sample(model, **{"progressbar": False, **options})
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), MODEL_ARGUMENTS)
+def test_arguments_of_models(nothing_runs, model, options, kind, message):
+    with pytest.raises(kind, match=message):
+        pymc_arm.sample(model, **{"progressbar": False, **options})
+
+
+def test_no_model(nothing_runs):
+    with pytest.raises(TypeError, match="model"):
+        pymc_arm.sample(draws=10)
+
+
+def flat():
+    mean = pm.Flat("mean")
+    pm.Normal("y", mean, 1, observed=1.0)
+
+
+def half_flat():
+    scale = pm.HalfFlat("scale")
+    pm.Normal("y", 0, scale, observed=1.0)
+
+
+def minibatch():
+    mean = pm.Normal("mean")
+    pm.Normal("y", mean, 1, observed=pm.Minibatch(np.zeros(50), batch_size=5), total_size=50)
+
+
+def negative_count():
+    rate = pm.Gamma("rate", 2, 1)
+    pm.Poisson("y", rate, observed=np.array([3, -1]))
+
+
+def outside_of_the_interval():
+    p = pm.Beta("p", 1, 1)
+    pm.Binomial("y", n=5, p=p, observed=np.array([1, 7]))
+
+
+def infinite_data():
+    mean = pm.Normal("mean")
+    pm.Normal("y", mean, 1, observed=np.array([0.0, np.inf]))
+
+
+def impossible_prior():
+    mean = pm.Uniform("mean", 0, 1)
+    pm.Uniform("y", mean, mean + 1, observed=np.array([5.0]))
+
+
+def potential_that_is_nowhere():
+    x = pm.Normal("x")
+    pm.Potential("wall", pm.math.log(-(x**2) - 1))
+
+
+def negative_scale():
+    x = pm.Normal("x")
+    pm.Normal("y", x, -1.0, observed=0.5)
+
+
+MODELS = [
+    (flat, r"'mean' has an improper prior \(Flat\).*Give it a proper prior"),
+    (half_flat, r"'scale' has an improper prior \(HalfFlat\).*Give it a proper prior"),
+    (minibatch, r"'y' is observed in minibatches.*Use all of the data"),
+    (negative_count, r"'y\[1\]' is -inf or NaN.*Check the data"),
+    (outside_of_the_interval, r"'y\[1\]' is -inf or NaN.*Check the data"),
+    (infinite_data, r"'y\[1\]' is -inf or NaN.*Check the data"),
+    (impossible_prior, r"'y\[0\]' is -inf or NaN.*the prior's range"),
+    (potential_that_is_nowhere, r"'wall.*' is -inf or NaN"),
+    (negative_scale, r"'y.*' is -inf or NaN"),
+]
+
+
+@pytest.mark.parametrize(("write", "message"), MODELS)
+def test_models(nothing_runs, write, message):
+    with pm.Model() as model:
+        write()
+    with pytest.raises(ModelError, match=message):
+        pymc_arm.sample(model, draws=50, progressbar=False)
+
+
+def test_a_checkpoint_of_another_run(tmp_path):
+    path = GaussianChain([0.1, 0.2])
+    options = {"draws": 20, "chains": 1, "random_seed": 1, "progressbar": False}
+    pymc_arm.sample_path(path, checkpoint=tmp_path, **options)
+    with pytest.raises(CheckpointError, match=r"random_seed.*Make them the same, or choose"):
+        pymc_arm.sample_path(path, checkpoint=tmp_path, resume=True, **options | {"random_seed": 2})
+    with pytest.raises(ValueError, match=r"seconds=-1 of a checkpoint must be 0 or more"):
+        pymc_arm.Checkpoint(tmp_path, -1)

@@ -2,11 +2,13 @@
 
 ``gpc`` compares ARM, RM, ARM-anticipate and the EP look-ahead on USPS threes against fives;
 ``gpc-sweep`` measures the compiled sweep against the matrix product and against a straightforward
-sweep; ``gpc-growth`` fits how time grows with n and memory with R.
+sweep; ``gpc-growth`` fits how time grows with n and memory with R; ``gpc-order`` compares orders of
+the variables with the look-ahead on other data; ``gpc-large`` runs a large problem.
 """
 
 import argparse
 import os
+import resource
 import time
 import tracemalloc
 from pathlib import Path as FilePath
@@ -60,10 +62,7 @@ def usps() -> tuple[np.ndarray, np.ndarray]:
         raise SystemExit(f"{file} is not there: set PYMC_ARM_DATA to the folder that holds it.")
     with np.load(file) as data:
         inputs, labels = data["X_train"].astype(float), data["y_train"]
-    squares = np.sum(inputs**2, axis=1)
-    distances = np.maximum(squares[:, None] + squares - 2 * inputs @ inputs.T, 0)
-    covariance = np.exp(2 * LOG_AMPLITUDE - 0.5 * distances * np.exp(-2 * LOG_LENGTH))
-    return (covariance + covariance.T) / 2, labels
+    return squared_exponential(inputs, LOG_LENGTH, LOG_AMPLITUDE), labels
 
 
 def measure(path: GPCPath, particles: int, runs: int, seed: int, settings: dict) -> Measured:
@@ -250,9 +249,10 @@ def main_growth(arguments: list[str]) -> None:
             best_time(
                 lambda path=path: run(path, np.random.default_rng(0), 1024, **settings),
                 options.repeats,
+                time.process_time,
             )
         )
-        print(f"n = {size:4d}, R = 1024: {seconds[-1]:7.3f} s")
+        print(f"n = {size:4d}, R = 1024: {seconds[-1]:7.3f} cpu s")
     time_exponent = fitted_exponent(options.sizes, seconds)
     print(f"time of a run of RM grows as n^{time_exponent:.2f}; the sweeps alone would be n^3")
 
@@ -286,4 +286,85 @@ def plot_growth(options, seconds, bytes_used, time_exponent, memory_exponent) ->
     print(f"figure written to {options.plot}")
 
 
-COMMANDS = {"gpc": main_gpc, "gpc-sweep": main_sweep, "gpc-growth": main_growth}
+def squared_exponential(inputs: np.ndarray, log_length: float, log_amplitude: float) -> np.ndarray:
+    squares = np.sum(inputs**2, axis=1)
+    distances = np.maximum(squares[:, None] + squares - 2 * inputs @ inputs.T, 0)
+    covariance = np.exp(2 * log_amplitude - 0.5 * distances * np.exp(-2 * log_length))
+    return (covariance + covariance.T) / 2
+
+
+# Two digits of scikit-learn's set, log l, log sigma; none of them chose the order.
+ORDER_CASES = [(3, 5, 2, 2), (4, 9, 2, 2), (1, 7, 1, 1), (8, 9, 2.5, 4), (3, 8, 1, 3)]
+
+
+def main_order(arguments: list[str]) -> None:
+    from sklearn.datasets import load_digits
+
+    parser = argparse.ArgumentParser(prog="python -m benchmarks gpc-order")
+    parser.add_argument("--size", type=int, default=60, help="examples of each digit")
+    parser.add_argument("--particles", type=int, default=500)
+    parser.add_argument("--runs", type=int, default=16)
+    options = parser.parse_args(arguments)
+    data, target = load_digits(return_X_y=True)
+    print("standard deviation of log Z with the look-ahead, by order of the variables")
+    for first, second, log_length, log_amplitude in ORDER_CASES:
+        inputs = np.concatenate(
+            [data[target == digit][: options.size] / 8 - 1 for digit in (first, second)]
+        )
+        labels = np.repeat([1, -1], options.size)
+        covariance = squared_exponential(inputs, log_length, log_amplitude)
+        informative = GPCPath(covariance, labels, lookahead="ep", threads=1).order
+        orders = {
+            "informative": informative,
+            "given": "given",
+            "random": "random",
+            "reversed": informative[::-1],
+            "pivots": GPCPath(covariance, labels, threads=1).order,
+        }
+        deviations = {}
+        for name, order in orders.items():
+            path = GPCPath(
+                covariance, labels, lookahead="ep", order=order, random_seed=1, threads=1
+            )
+            found = measure(path, options.particles, options.runs, 0, {})
+            deviations[name] = np.std(found.log_evidence, ddof=1)
+        listed = ", ".join(f"{name} {value:.4f}" for name, value in deviations.items())
+        print(f"{first} v {second}, {log_length}, {log_amplitude}: {listed}", flush=True)
+
+
+def main_large(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks gpc-large")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1250, 2500, 5000])
+    parser.add_argument("--particles", type=int, default=32)
+    parser.add_argument("--lookahead", choices=["ep"], default=None)
+    options = parser.parse_args(arguments)
+    rng = np.random.default_rng(0)
+    for size in options.sizes:
+        inputs = rng.normal(size=(size, 4))
+        covariance = squared_exponential(inputs, 0.5, 1.0)
+        covariance.flat[:: size + 1] += 1e-6
+        labels = inputs[:, 0] + 0.5 * rng.normal(size=size) > 0
+        started = time.process_time()
+        tracemalloc.start()
+        path = GPCPath(covariance, labels, lookahead=options.lookahead)
+        set_up = time.process_time() - started
+        found = run(path, np.random.default_rng(0), options.particles)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(
+            f"n = {size}, R = {options.particles}: log Z {found.log_evidence:.1f}; set-up "
+            f"{set_up:.1f} cpu s, all {time.process_time() - started:.1f} cpu s; at most "
+            f"{peak / 1e6:.0f} MB of arrays, {peak / (8 * size**2):.1f} n^2 doubles; "
+            f"{resident:.2f} GB resident",
+            flush=True,
+        )
+
+
+COMMANDS = {
+    "gpc": main_gpc,
+    "gpc-sweep": main_sweep,
+    "gpc-growth": main_growth,
+    "gpc-order": main_order,
+    "gpc-large": main_large,
+}

@@ -158,13 +158,16 @@ def test_steps_are_named_by_the_users_index(six):
 
 
 def test_digits_with_lookahead(digits, standard_errors):
-    """n = 20: log Z = -6.33023 +- 0.00001."""
+    """n = 20: log Z = -6.33023 +- 0.00001.
+
+    120 runs had a standard deviation of 0.0112 +- 0.0007; that of 24 is good to 15 %.
+    """
     problem = digits(10)
     path = GPCPath(problem.covariance, problem.labels, lookahead="ep")
     found = estimates(path)
     assert path.sites.log_evidence == pytest.approx(-6.4214, abs=2e-4)
     assert abs(standard_errors(found, -6.33023)) < 4
-    assert np.std(found) < 0.02
+    assert np.std(found) < 0.015
 
 
 def test_digits_without_lookahead(digits, standard_errors):
@@ -177,11 +180,11 @@ def test_all_digits_with_lookahead(digits):
     """n = 365: log Z = -26.1391 +- 0.0011, within 4 standard errors of both together."""
     problem = digits()
     path = GPCPath(problem.covariance, problem.labels, lookahead="ep")
-    found = np.array(estimates(path, replicates=6, particles=500))
+    found = np.array(estimates(path, replicates=6, particles=1000))
     assert path.sites.log_evidence == pytest.approx(-26.5190, abs=2e-4)
     error = np.hypot(found.std(ddof=1) / np.sqrt(6), 0.0011)
     assert abs(found.mean() + 26.1391) < 4 * error
-    assert found.std() < 0.05
+    assert found.std() < 0.03
 
 
 @pytest.mark.data

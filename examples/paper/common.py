@@ -62,6 +62,9 @@ def parse(
     )
     parser.add_argument("--output", type=Path, default=Path("paper"), help="folder for figures")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--redraw", action="store_true", help="draw the rows that are in the folder, run nothing"
+    )
     for name, values in choices.items():
         parser.add_argument(f"--{name}", choices=values, nargs="+", default=list(values))
     options = parser.parse_args(arguments)

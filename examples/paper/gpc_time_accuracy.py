@@ -85,7 +85,8 @@ class Setting:
     annealed: tuple[Annealed, ...]
 
 
-def make_setting(name: str) -> Iterator[Setting]:
+def make_settings(name: str, problems: Sequence[str]) -> Iterator[Setting]:
+    """Yield the settings: in reduced form first a small problem, then all of USPS."""
     if name == "quick":
         hmc, rmhmc = {"step_size": 0.1, "leapfrog_steps": 10}, {"leapfrog_steps": 3}
         yield Setting(
@@ -100,7 +101,8 @@ def make_setting(name: str) -> Iterator[Setting]:
                 Annealed("ep", "rmhmc", (10,), 10, 1e-2, rmhmc),
             ),
         )
-    elif name == "reduced":
+        return
+    if name == "reduced" and "small" in problems:
         # At n = 100 the posterior is wider than at 767, and steps of 0.1 are not stable.
         rmhmc = {"step_size": 0.05}
         yield Setting(
@@ -115,18 +117,19 @@ def make_setting(name: str) -> Iterator[Setting]:
                 Annealed("ep", "rmhmc", (25, 100), 20, 1e-3, rmhmc),
             ),
         )
+    if name == "reduced" and "usps" in problems:
         yield Setting(
             usps(),
-            ((100, 20), (1000, 6)),
-            ((100, 10), (1000, 5)),
-            3,
+            ((100, 10), (400, 4)),
+            ((100, 10), (400, 4)),
+            2,
             (
                 Annealed("prior", "hmc", (100,), 20, 1e-6),
                 Annealed("ep", "hmc", (50, 200), 20, 1e-3),
-                Annealed("ep", "rmhmc", (10,), 5, 1e-2),
+                Annealed("ep", "rmhmc", (10,), 4, 1e-2),
             ),
         )
-    else:
+    if name == "full":
         yield Setting(
             usps(),
             ((100, 80), (1000, 80), (10_000, 80), (100_000, 80)),
@@ -265,8 +268,8 @@ def draw(setting: Setting, rows: Sequence[Row], approximations: tuple[float, flo
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(__doc__, arguments, parts=list(PARTS))
-    for setting in make_setting(options.setting):
+    options = parse(__doc__, arguments, parts=list(PARTS), problems=("small", "usps"))
+    for setting in make_settings(options.setting, options.problems):
         problem = setting.problem
         size = len(problem.labels)
         file = options.output / f"gpc_time_accuracy_{size}.csv"
@@ -282,9 +285,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TrustWarning)
-            for part in options.parts:
+            for part in () if options.redraw else options.parts:
                 rows += [print_row(row) for row in PARTS[part](setting, options.seed)]
-        if len(options.parts) < len(PARTS) and file.exists():
+        if (options.redraw or len(options.parts) < len(PARTS)) and file.exists():
             new = {row.method for row in rows}
             rows += [row for row in read_rows(file) if row.method not in new]
         write_rows(file, rows)

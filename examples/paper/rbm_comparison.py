@@ -18,7 +18,16 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from examples.paper.common import Row, parse, print_header, print_row, repeat, save, write_rows
+from examples.paper.common import (
+    Row,
+    parse,
+    print_header,
+    print_row,
+    read_rows,
+    repeat,
+    save,
+    write_rows,
+)
 from examples.paper.problems import Trained, small_machine, trained_machine
 from pymc_arm import TrustWarning, run
 from pymc_arm.baselines import RBMAnnealing, linear, moment_averages
@@ -60,12 +69,12 @@ def make_settings(name: str, machines: Sequence[str]) -> Iterator[Setting]:
         if name == "reduced":
             yield Setting(
                 problem,
-                ((100, 6), (1000, 3)),
+                ((100, 4),),
                 (),
                 transitions,
-                ((1000, 5), (5000, 2)),
+                ((300, 4), (1000, 4)),
                 100,
-                {"knots": 9, "chains": 300, "transitions": 1000, "updates": 200},
+                {"knots": 9, "chains": 200, "transitions": 300, "updates": 100},
             )
         else:
             yield Setting(
@@ -173,12 +182,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for setting in make_settings(options.setting, options.machines):
         problem = setting.problem
         print_header(f"{problem.name}: log Z = {problem.log_evidence:.3f} (se {problem.error})")
+        file = options.output / f"rbm_{problem.name.replace(' ', '')}.csv"
+        if options.redraw:
+            panels.append((problem, [print_row(row) for row in read_rows(file)]))
+            continue
         rows: list[Row] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TrustWarning)
             for make in (sequential_rows, annealed_rows):
                 rows += [print_row(row) for row in make(setting, options.seed)]
-        write_rows(options.output / f"rbm_{problem.name.replace(' ', '')}.csv", rows)
+        write_rows(file, rows)
         panels.append((problem, rows))
     draw(panels, options.output / "rbm_comparison.png")
 

@@ -185,4 +185,7 @@ def _serve(connection: Connection, others_end: Connection, parent: int, work: An
             except ChainError as error:
                 error.add_note("".join(traceback.format_exception(error)))
                 outcome = error
-        connection.send(Ended(outcome, caught))
+        try:
+            connection.send(Ended(outcome, caught))
+        except BrokenPipeError:  # the parent has been killed
+            return

@@ -95,6 +95,7 @@ def diagnose(idata: InferenceTree) -> Report:
         _weak_steps(history),
         _stuck(history),
         _imprecise(attributes),
+        _incomplete(attributes),
     ]
     reasons = tuple(reason for reason in found if reason is not None)
     severe = {"disagreement", "weak steps"}
@@ -189,6 +190,18 @@ def _imprecise(attributes: Mapping) -> Reason | None:
         f"The standard error of log Z is {error:.2f}.",
         "Use more draws or chains before comparing models.",
     )
+
+
+def _incomplete(attributes: Mapping) -> Reason | None:
+    """Say so if a limit ended the run before it had what was asked for."""
+    if int(attributes.get("complete", 1)):
+        return None
+    error = float(attributes["log_marginal_likelihood_se"])
+    finished, started = (int(attributes[name]) for name in ("chains", "chains_started"))
+    message = f"The {attributes['ended_by']} ended the run with {finished} of {started} chains."
+    if attributes["target_se"] != "None":
+        message += f" The standard error is {error:.3g}, not {float(attributes['target_se']):.3g}."
+    return Reason("incomplete", message, "Give it more time, or more draws.")
 
 
 def _names(history: xr.Dataset, flagged: np.ndarray) -> tuple[str, ...]:

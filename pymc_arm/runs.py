@@ -2,7 +2,6 @@
 
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ import numpy as np
 from pymc_arm.chains import Chain, Task, pilot
 from pymc_arm.checkpoint import Checkpoint, Journal, Manifest, open_journal, read_manifest
 from pymc_arm.encoding import decode_generator, encode_generator
-from pymc_arm.errors import TimeLimitError, TrustWarning
+from pymc_arm.errors import TimeLimitError
 from pymc_arm.executors import available_cores, check_executor, run_chains
 from pymc_arm.identity import versions
 from pymc_arm.limits import check_memory
@@ -167,7 +166,6 @@ def run_path(
             ended_by = "largest number of chains"
         else:
             generators = root.spawn(more)
-    _warn_if_cut_short(options, ended_by, len(results), requested, error)
     recorded = {
         "draws": int(options.draws),
         "chains": len(results),
@@ -252,23 +250,3 @@ def _nothing_finished(options: Options) -> str:
     if options.directory is None:
         return message + "Give it more time, or fewer draws."
     return message + "Continue it with resume=True, with more time or fewer draws."
-
-
-def _warn_if_cut_short(
-    options: Options, ended_by: str, finished: int, started: int, error: float
-) -> None:
-    """Warn if the run is not what was asked for."""
-    if ended_by in ("chains", "target_se"):
-        return
-    parts = []
-    if ended_by == "time_limit":
-        parts.append(
-            f"time_limit={options.time_limit} s ended the run with {finished} of {started} chains "
-            "finished."
-        )
-    if options.target_se is not None:
-        parts.append(
-            f"The standard error is {error:.3g}, not below target_se={options.target_se}, with "
-            f"{finished} chains."
-        )
-    warnings.warn(" ".join(parts), TrustWarning, stacklevel=4)

@@ -39,7 +39,7 @@ def test_a_run_that_is_done_in_time_is_complete():
 
 def test_the_time_limit_leaves_unfinished_chains_out():
     path = Slow([0.1] * 4, 0.1)
-    with pytest.warns(TrustWarning, match=r"time_limit=0.8 s ended .* with [12] of 8 chains fin"):
+    with pytest.warns(TrustWarning, match=r"The time_limit ended the run with [12] of 8 chains"):
         tree = sample(path, chains=8, cores=1, time_limit=0.8)
     assert tree.attrs["ended_by"] == "time_limit"
     assert tree.attrs["complete"] == 0
@@ -89,7 +89,7 @@ def test_a_target_that_is_met_adds_nothing():
 
 
 def test_a_target_out_of_reach_ends_with_the_time():
-    with pytest.warns(TrustWarning, match=r"not below target_se=0.001"):
+    with pytest.warns(TrustWarning, match=r"The standard error is .*, not 0.001"):
         tree = sample(
             TiltedNormals([0.8, 0.8]), refine=False, target_se=0.001, time_limit=1.0, cores=1
         )
@@ -99,7 +99,7 @@ def test_a_target_out_of_reach_ends_with_the_time():
 
 def test_a_target_out_of_reach_ends_with_the_largest_number_of_chains(monkeypatch):
     monkeypatch.setattr(pymc_arm.runs, "LARGEST_CHAINS", 10)
-    with pytest.warns(TrustWarning, match=r"not below target_se=0.001"):
+    with pytest.warns(TrustWarning, match=r"The standard error is .*, not 0.001"):
         tree = sample(TiltedNormals([0.8, 0.8]), refine=False, target_se=0.001)
     assert tree.attrs["ended_by"] == "largest number of chains"
     assert tree.attrs["chains"] <= 10

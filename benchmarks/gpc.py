@@ -282,7 +282,10 @@ def plot_growth(options, seconds, bytes_used, time_exponent, memory_exponent) ->
     axes[0].set(xlabel="n", ylabel="seconds", title=f"RM, R = 1024: $n^{{{time_exponent:.2f}}}$")
     axes[1].loglog(options.particles, np.array(bytes_used) / 1e6, "o-")
     axes[1].set(xlabel="R", ylabel="MB", title=f"memory: $R^{{{memory_exponent:.2f}}}$")
-    figure.savefig(options.plot, dpi=150)
+    for axis, ticks in zip(axes, (options.sizes, options.particles), strict=True):
+        axis.set_xticks(ticks, [str(tick) for tick in ticks])
+        axis.minorticks_off()
+    figure.savefig(options.plot, dpi=100)
     print(f"figure written to {options.plot}")
 
 

@@ -1,5 +1,8 @@
 """Marginal likelihoods of PyMC models, with error bars, by Adaptive Resample-Move."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pymc_arm import plots
 from pymc_arm.arm import run
 from pymc_arm.averaging import average_models
@@ -18,13 +21,15 @@ from pymc_arm.errors import (
 )
 from pymc_arm.evidence_path import EvidencePath, evidence_path
 from pymc_arm.families import Family, Match, families, register, unregister
-from pymc_arm.families.gpc import gpc
-from pymc_arm.families.rbm import RBM, rbm
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.settings import Settings
 from pymc_arm.smc_kernel import ARM
 from pymc_arm.state import Info, Run, State
+
+if TYPE_CHECKING:
+    from pymc_arm.families.gpc import gpc
+    from pymc_arm.families.rbm import RBM, rbm
 
 __version__ = "0.1.0"
 
@@ -69,3 +74,20 @@ __all__ = [
     "sample_path",
     "unregister",
 ]
+
+# Kernels that numba compiles: it takes as long to import as half of PyMC, so they wait.
+_FAMILIES = {
+    "RBM": "pymc_arm.families.rbm",
+    "gpc": "pymc_arm.families.gpc",
+    "rbm": "pymc_arm.families.rbm",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FAMILIES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_FAMILIES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

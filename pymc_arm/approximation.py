@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.special import gammaln, ndtri
+import scipy
 
 from pymc_arm.generic.cloud import score_covariance
 from pymc_arm.resampling import effective_sample_size
@@ -154,7 +153,7 @@ class BentStudent:
         dimension = len(self.mean)
         distances = (_whiten(self.factor, straight - self.mean) ** 2).sum(axis=0)
         half = 0.5 * (self.freedom + dimension)
-        constant = gammaln(half) - gammaln(0.5 * self.freedom)
+        constant = scipy.special.gammaln(half) - scipy.special.gammaln(0.5 * self.freedom)
         constant -= 0.5 * dimension * np.log(self.freedom * np.pi)
         constant -= np.log(np.diag(self.factor)).sum()
         return constant - half * np.log1p(distances / self.freedom) + log_jacobian
@@ -223,7 +222,7 @@ class Mixture:
 
 
 def _whiten(factor: np.ndarray, centered: np.ndarray) -> np.ndarray:
-    return solve_triangular(factor, centered.T, lower=True, check_finite=False)
+    return scipy.linalg.solve_triangular(factor, centered.T, lower=True, check_finite=False)
 
 
 def _regular_covariance(centered: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
@@ -281,7 +280,7 @@ def _fit_marginals(
     quantiles z, with scale and tail in logs.
     """
     levels = np.array([0.01, 0.05, 0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 0.99])
-    bent = np.arcsinh(ndtri(levels))[:, None]
+    bent = np.arcsinh(scipy.special.ndtri(levels))[:, None]
     quantiles = np.quantile(points, levels, axis=0)
     center = quantiles[4]
     width = np.maximum(quantiles[6] - quantiles[2], 1e-12)

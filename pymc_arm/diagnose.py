@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import stats
 
 from pymc_arm._compat import InferenceTree, get_group
 
@@ -112,7 +112,7 @@ def _disagreement(attributes: Mapping) -> Reason | None:
     first, second = (float(attributes[f"{name}_se"]) for name in names)
     error = float(np.hypot(first, second))
     difference = abs(explored - refined)
-    limit = float(stats.t.ppf(1 - CHANCE / 2, 8)) * error
+    limit = float(scipy.special.stdtrit(8, 1 - CHANCE / 2)) * error
     if difference <= max(limit, NEGLIGIBLE):
         return None
     return Reason(
@@ -133,7 +133,7 @@ def _spread(statistics: xr.Dataset, attributes: Mapping) -> Reason | None:
     if chains < 2 or not np.all(np.isfinite(values)):
         return None
     observed = float(np.var(values, ddof=1))
-    limit = float(stats.f.ppf(1 - CHANCE, chains - 1, 20)) * predicted
+    limit = float(scipy.special.fdtri(chains - 1, 20, 1 - CHANCE)) * predicted
     if observed <= max(limit, NEGLIGIBLE**2 * chains):
         return None
     return Reason(

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
-from scipy import special
+import scipy
 
 from pymc_arm._compat import InferenceTree, get_group, has_group
 from pymc_arm.generic.compiled import ModelPath, compile_model
@@ -353,7 +353,7 @@ def _boundaries(steps: Sequence[str]) -> tuple[list[str], list[int]]:
 
 def _pool(values: Sequence[np.ndarray], chains: int) -> np.ndarray:
     """Return the log of the mean of Z-hat over all chains, those that ended at zero included."""
-    return special.logsumexp(np.array(values), axis=0) - np.log(chains)
+    return scipy.special.logsumexp(np.array(values), axis=0) - np.log(chains)
 
 
 def _spread(values: np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 import xarray as xr
-from scipy import stats
 
 from pymc_arm._compat import InferenceTree, make_tree
 from pymc_arm.chains import Chain
@@ -55,7 +55,7 @@ class Evidence:
         """Return an interval that covers log Z with the given probability."""
         if not np.isfinite(self.standard_error):
             return (-np.inf, np.inf)
-        quantile = float(stats.t.ppf((1 + probability) / 2, self.degrees_of_freedom))
+        quantile = float(scipy.special.stdtrit(self.degrees_of_freedom, (1 + probability) / 2))
         half = quantile * self.standard_error
         return (self.log_evidence - half, self.log_evidence + half)
 
@@ -87,7 +87,7 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
     if np.all(np.isfinite(values)):
         spread = max(spread, float(values.var(ddof=1)))
     freedom = chains - 1
-    limit = stats.chi2.ppf(1 - TOO_SMALL, freedom) / freedom * predicted
+    limit = scipy.special.chdtri(freedom, TOO_SMALL) / freedom * predicted
     if spread > limit or not np.isfinite(predicted) or predicted == 0:
         return Evidence(log_evidence, _with_floor(spread / chains), freedom)
     total = freedom + PREDICTION_FREEDOM

@@ -324,3 +324,10 @@ def test_nothing_to_read():
         read_evidence(make_tree({"posterior": xr.Dataset()}, {}))
     with pytest.raises(ValueError, match="nothing but NaN"):
         read_evidence(stored([NAN, NAN], 2))
+
+
+def test_probabilities_with_an_exact_log_evidence():
+    exact = Evidence(-1.0, 0.0, math.inf)
+    table = compare({"a": exact, "b": Evidence(-1.0, 0.1, math.inf)})
+    assert table["probability"].tolist() == pytest.approx([0.5, 0.5])
+    assert np.all(np.isfinite(table[["probability_low", "probability_high"]]))

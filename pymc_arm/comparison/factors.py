@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from scipy import special
+import scipy
 
 from pymc_arm.comparison.reading import read_evidence
 from pymc_arm.comparison.running import run_models
@@ -95,7 +95,7 @@ class BayesFactor:
     @property
     def probability(self) -> float:
         """The posterior probability of the first model, if one of the two is true."""
-        return float(special.expit(self.log_posterior_odds))
+        return float(scipy.special.expit(self.log_posterior_odds))
 
     @property
     def settled(self) -> bool:

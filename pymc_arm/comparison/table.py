@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special, stats
+import scipy
 
 from pymc_arm.comparison.factors import subtract
 from pymc_arm.comparison.reading import read_attributes, read_evidence, read_seconds
@@ -133,15 +133,16 @@ def model_probabilities(
             "No model has positive marginal likelihood, so none has a posterior probability: "
             f"log Z is {dict(zip(names, log_evidence.tolist(), strict=True))}."
         )
-    point = special.softmax(log_evidence + prior)
+    point = scipy.special.softmax(log_evidence + prior)
     errors = np.array([evidences[name].standard_error for name in names])
     if not np.isfinite(errors).all():
         low, high = np.zeros(len(names)), np.ones(len(names))
     else:
         rng = np.random.default_rng(ERROR_SEED)
-        degrees = np.array([evidences[name].degrees_of_freedom for name in names])
-        noise = stats.t.rvs(degrees, size=(ERROR_DRAWS, len(names)), random_state=rng)
-        drawn = special.softmax(log_evidence + prior + noise * errors, axis=1)
+        # An error that is known exactly has infinitely many, which no generator draws from.
+        degrees = np.array([min(evidences[name].degrees_of_freedom, 1e6) for name in names])
+        noise = rng.standard_t(degrees, size=(ERROR_DRAWS, len(names)))
+        drawn = scipy.special.softmax(log_evidence + prior + noise * errors, axis=1)
         low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
         # Rounding must not put the estimate outside of its own interval.
         low, high = np.minimum(low, point), np.maximum(high, point)

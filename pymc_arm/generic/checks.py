@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
+import scipy
 from pymc.distributions import multivariate
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import Ordered
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
-from scipy.special import gammaln
 
 from pymc_arm.errors import ArmWarning, ModelError
 from pymc_arm.generic.density import LogDensity
@@ -121,7 +121,7 @@ def _ordered(rv: TensorVariable) -> Correction:
             stacklevel=2,
         )
         return Correction(rv.name, 0.0, "ordered: not corrected, its elements are not exchangeable")
-    factor = rows * float(gammaln(length + 1))
+    factor = rows * float(scipy.special.gammaln(length + 1))
     return Correction(rv.name, factor, f"ordered: the prior keeps 1/{length}! of its mass")
 
 
@@ -136,8 +136,10 @@ def _lkj(rv: TensorVariable) -> list[Correction]:
     size, shape = (float(pm.compile([], scalar, mode=INTERPRETED)()) for scalar in scalars)
     size = int(size)
     k = np.arange(1, size)
-    log_integral = np.sum(0.5 * k * np.log(np.pi) + gammaln(shape + 0.5 * (size - 1 - k)))
-    log_integral -= (size - 1) * gammaln(shape + 0.5 * (size - 1))
+    log_integral = np.sum(
+        0.5 * k * np.log(np.pi) + scipy.special.gammaln(shape + 0.5 * (size - 1 - k))
+    )
+    log_integral -= (size - 1) * scipy.special.gammaln(shape + 0.5 * (size - 1))
     used = multivariate._lkj_normalizing_constant(shape, size)
     used = float(pm.compile([], used, mode=INTERPRETED)())
     factor = float(-log_integral - used)

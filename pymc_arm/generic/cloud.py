@@ -12,7 +12,7 @@ with any d + 1 points, where the covariance of the points has an error of order 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import solve_triangular
+import scipy
 
 __all__ = ["CrossFit", "Student", "score_covariance"]
 
@@ -44,7 +44,7 @@ class Student:
             shrinkage = min(1.0, (dimension + 1) / (len(points) + dimension + 1))
             covariance = _regular_covariance(points - mean, shrinkage)
         factor = np.linalg.cholesky(covariance)
-        inverse_factor = solve_triangular(factor, np.eye(dimension), lower=True)
+        inverse_factor = scipy.linalg.solve_triangular(factor, np.eye(dimension), lower=True)
         distances = (((points - mean) @ inverse_factor.T) ** 2).sum(axis=1)
         # The kurtosis of the distances tells the degrees of freedom.
         kurtosis = float((distances**2).mean() / (dimension * (dimension + 2)))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln
+import scipy
 
 from pymc_arm.generic.support import Support
 
@@ -314,6 +314,8 @@ def _interpolate(grid: Grid, points: np.ndarray) -> np.ndarray:
 
 def _log_student(points: np.ndarray, reference: Reference) -> np.ndarray:
     scaled = (points - reference.center) / reference.scale
-    constant = gammaln((TAIL_FREEDOM + 1) / 2) - gammaln(TAIL_FREEDOM / 2)
+    constant = scipy.special.gammaln((TAIL_FREEDOM + 1) / 2) - scipy.special.gammaln(
+        TAIL_FREEDOM / 2
+    )
     constant -= 0.5 * np.log(TAIL_FREEDOM * np.pi) + np.log(reference.scale)
     return constant - 0.5 * (TAIL_FREEDOM + 1) * np.log1p(scaled**2 / TAIL_FREEDOM)

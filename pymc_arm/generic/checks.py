@@ -26,6 +26,8 @@ from pymc_arm.generic.terms import Layout
 __all__ = ["Correction", "check_density", "check_model", "find_corrections"]
 
 
+# Elements of the table of terms held at once.
+LARGEST_TABLE = 4_000_000
 LKJ = ("_LKJCholeskyCovRV", "_LKJCorrRV", "LKJCorrRV")
 
 
@@ -77,22 +79,31 @@ def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: n
     """Refuse models whose density is zero or not a number at every prior draw."""
     if not density.count:
         return
-    terms = density.terms(draws)
-    for number, block in enumerate(density.blocks):
-        columns = terms[:, density.offsets[number] : density.offsets[number + 1]]
-        if columns.shape[1] and not np.isfinite(columns).all(axis=1).any():
-            bad = np.flatnonzero(~np.isfinite(columns).any(axis=0))
-            where = f"{block.name}[{bad[0]}]" if len(bad) else block.name
-            if block.kind == "prior":
-                raise ModelError(
-                    f"The prior of {block.name!r} has density zero, or not a number, at each of "
-                    f"{len(draws)} of its own draws. Check its parameters."
-                )
-            raise ModelError(
-                f"The log-density of {where!r} is -inf or NaN at each of {len(draws)} draws from "
-                "the prior: the prior gives no mass to where the data are possible. Check the "
-                "data for values outside of the distribution's support, and the prior's range."
-            )
+    possible = np.zeros(len(density.blocks), dtype=bool)
+    ever = np.zeros(density.count, dtype=bool)
+    chunk = max(1, LARGEST_TABLE // density.count)
+    for first in range(0, len(draws), chunk):
+        finite = np.isfinite(density.terms(draws[first : first + chunk]))
+        ever |= finite.any(axis=0)
+        for number in range(len(density.blocks)):
+            columns = finite[:, density.offsets[number] : density.offsets[number + 1]]
+            possible[number] |= columns.all(axis=1).any()
+        if possible.all():
+            return
+    number = int(possible.argmin())
+    block = density.blocks[number]
+    bad = np.flatnonzero(~ever[density.offsets[number] : density.offsets[number + 1]])
+    where = f"{block.name}[{bad[0]}]" if len(bad) else block.name
+    if block.kind == "prior":
+        raise ModelError(
+            f"The prior of {block.name!r} has density zero, or not a number, at each of "
+            f"{len(draws)} of its own draws. Check its parameters."
+        )
+    raise ModelError(
+        f"The log-density of {where!r} is -inf or NaN at each of {len(draws)} draws from "
+        "the prior: the prior gives no mass to where the data are possible. Check the "
+        "data for values outside of the distribution's support, and the prior's range."
+    )
 
 
 def find_corrections(model: pm.Model) -> list[Correction]:

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-MODULES = ("suite_run", "bias", "bayes_factors", "gpc", "rbm", "fuzz", "faults")
+MODULES = ("suite_run", "bias", "bayes_factors", "calibration", "gpc", "rbm", "fuzz", "faults")
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from pymc_arm.evidence_path import EvidencePath, evidence_path
 from pymc_arm.families import Family, Match, families, register, unregister
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.sampling import plan, sample, sample_path
+from pymc_arm.sensitivity import sensitivity
 from pymc_arm.settings import Settings
 from pymc_arm.smc_kernel import ARM
 from pymc_arm.state import Info, Run, State
@@ -72,6 +73,7 @@ __all__ = [
     "run",
     "sample",
     "sample_path",
+    "sensitivity",
     "unregister",
 ]
 

@@ -12,9 +12,16 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.errors import PathError, ZeroEvidenceWarning
+from pymc_arm.genealogy import Genealogy
 from pymc_arm.generate import Base, generate
 from pymc_arm.path import Path
-from pymc_arm.resampling import SCHEMES, effective_sample_size, log_sum_exp, normalize
+from pymc_arm.resampling import (
+    SCHEMES,
+    effective_sample_size,
+    log_sum_exp,
+    normalize,
+    variance_of_mean,
+)
 from pymc_arm.settings import Settings
 from pymc_arm.state import Info, Run, State
 
@@ -32,7 +39,8 @@ def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:
         warnings.warn("initialize returned log Z_1 = -inf.", ZeroEvidenceWarning, stacklevel=2)
     equal = np.full(particles, -np.log(particles))
     numbers = np.arange(particles)
-    return State(path.start, first, equal, float(log_evidence), numbers, numbers)
+    genealogy = Genealogy.of(particles)
+    return State(path.start, first, equal, float(log_evidence), numbers, genealogy)
 
 
 def step(
@@ -73,17 +81,20 @@ def step(
     distinct_fraction = len(np.unique(ancestors)) / count
     kept = generated.unmoved
     ancestors = np.concatenate([ancestors[:kept], ancestors.max() + 1 + np.arange(total - kept)])
-    founders = state.founders[generated.origins]
+    genealogy = state.genealogy.extend(generated.origins)
     possible = log_increment > -np.inf
     resampled = possible and (fraction < settings.minimum_fraction or total != size)  # line 7
     if resampled:  # lines 8 and 9: resample
         indices = SCHEMES[settings.resampling](rng, log_weights, size)
         particles, proposal = path.select(particles, indices), path.select(proposal, indices)
-        ancestors, founders = ancestors[indices], founders[indices]
+        genealogy = genealogy.resample(log_weights, indices, settings.resampling)
+        ancestors = ancestors[indices]
         log_weights = np.full(size, -np.log(size))
 
+    predicted_variance = generated.predicted_variance
     if possible:
         particles, correction = path.augment(rng, following, particles, proposal)  # line 11
+        predicted_variance += variance_of_mean(log_weights, correction)
         log_weights = log_weights + correction
         log_increment += log_sum_exp(log_weights)  # zero where the draw was exact
     if not log_increment < np.inf:
@@ -106,7 +117,7 @@ def step(
         rounds=generated.rounds,
         log_increment=log_increment,
         increment_variance=generated.increment_variance,
-        predicted_variance=generated.predicted_variance,
+        predicted_variance=predicted_variance,
         log_evidence=log_evidence,
         acceptance_rate=generated.acceptance_rate if generated.rounds else acceptance,
         kernel_calls=kernel_calls + generated.kernel_calls,
@@ -115,7 +126,7 @@ def step(
         observations=path.observations(following),
     )
     return State(
-        following, particles, log_weights, log_evidence, ancestors, founders, state.step + 1
+        following, particles, log_weights, log_evidence, ancestors, genealogy, state.step + 1
     ), info
 
 

@@ -57,6 +57,12 @@ class Chain:
         """Theorem 1's prediction of Var(log Z-hat) from this run alone."""
         return predicted_variance(self.run.history)
 
+    @property
+    def genealogy_variance(self) -> float:
+        """The same from the families of particles, which counts what they remember."""
+        state = self.run.state
+        return np.inf if self.particles is None else state.genealogy.variance(state.log_weights)
+
 
 @dataclass(frozen=True)
 class Unfinished:

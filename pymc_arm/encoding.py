@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_arm.chains import Chain, Unfinished
 from pymc_arm.errors import CheckpointError
+from pymc_arm.genealogy import Genealogy
 from pymc_arm.path import Path
 from pymc_arm.state import Info, Run, State
 
@@ -105,11 +106,12 @@ def _encode_run(
     arrays = {
         "log_weights": state.log_weights,
         "ancestors": state.ancestors,
-        "founders": state.founders,
+        "founders": state.genealogy.founders,
     }
     _flatten("particles", state.particles, arrays)
     header = {
         "log_evidence": float(state.log_evidence),
+        "genealogy": [float(state.genealogy.survival), float(state.genealogy.settled)],
         "step": int(state.step),
         "positions": [_encode_position(position) for position in positions],
         "fields": [field.name for field in fields(Info)],
@@ -130,7 +132,7 @@ def _decode_run(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray
         arrays["log_weights"],
         header["log_evidence"],
         arrays["ancestors"],
-        arrays["founders"],
+        Genealogy(arrays["founders"], *header["genealogy"]),
         header["step"],
     )
     return Run(state, history, positions)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_arm.path import Particles, Path, Position, Proposal, Smoothed
-from pymc_arm.resampling import effective_sample_size, log_sum_exp, normalize
+from pymc_arm.resampling import effective_sample_size, log_sum_exp, normalize, variance_of_mean
 from pymc_arm.settings import Settings
 
 __all__ = ["Base", "Generated", "generate"]
@@ -71,10 +71,7 @@ class Generated:
     @property
     def predicted_variance(self) -> float:
         """Variance of log m_n, sum rho^2 (W / m_n - 1)^2; v_n-hat / R_n if weights are equal."""
-        log_mean = log_sum_exp(self.log_ratio + self.log_weights)
-        if not np.isfinite(log_mean):
-            return np.inf
-        return float(np.sum((np.exp(self.log_weights) * np.expm1(self.log_ratio - log_mean)) ** 2))
+        return variance_of_mean(self.log_weights, self.log_ratio)
 
 
 def generate(

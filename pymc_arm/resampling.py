@@ -9,7 +9,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["SCHEMES", "effective_sample_size", "log_mean_exp", "log_sum_exp", "normalize"]
+__all__ = [
+    "SCHEMES",
+    "effective_sample_size",
+    "log_mean_exp",
+    "log_sum_exp",
+    "normalize",
+    "variance_of_mean",
+]
 
 
 def log_sum_exp(values: np.ndarray) -> float:
@@ -41,10 +48,28 @@ def effective_sample_size(log_weights: np.ndarray) -> float:
     2.0
     """
     largest = np.max(log_weights, initial=-np.inf)
-    if largest == -np.inf:
-        return 0.0
+    if not np.isfinite(largest):
+        return 0.0 if largest == -np.inf else np.nan
     weights = np.exp(log_weights - largest)  # before squaring: logs of 1e16 have no digits left
     return float(np.sum(weights) ** 2 / np.sum(weights**2))
+
+
+def variance_of_mean(log_weights: np.ndarray, log_values: np.ndarray | float) -> float:
+    """Return the variance of log m, m = sum rho v, as sum rho^2 (v / m - 1)^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_arm.resampling import variance_of_mean
+    >>> variance_of_mean(np.log([0.5, 0.5]), np.array([0.0, 0.0]))
+    0.0
+    """
+    if not np.ndim(log_values):
+        return 0.0
+    log_mean = log_sum_exp(log_weights + log_values)
+    if not np.isfinite(log_mean):
+        return np.inf
+    return float(np.sum((np.exp(log_weights) * np.expm1(log_values - log_mean)) ** 2))
 
 
 def multinomial(rng: np.random.Generator, log_weights: np.ndarray, size: int) -> np.ndarray:

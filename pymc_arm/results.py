@@ -117,7 +117,8 @@ class Estimates:
 def choose(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
     """Pool both estimates, and choose: the refined one, if q overlaps and its error is smaller."""
     explore = pool(
-        [chain.log_evidence for chain in chains], [chain.predicted_variance for chain in chains]
+        [chain.log_evidence for chain in chains],
+        [max(chain.predicted_variance, chain.genealogy_variance) for chain in chains],
     )
     bridges = [chain.refined for chain in chains if chain.refined is not None]
     if len(bridges) < len(chains) or not all(b.trustworthy for b in bridges):
@@ -215,6 +216,7 @@ def _sample_stats(chains: Sequence[Chain], chosen: str) -> xr.Dataset:
         "refined_log_marginal_likelihood": refined,
         "refined_variance": [np.nan if c.refined is None else c.refined.variance for c in chains],
         "predicted_variance": [chain.predicted_variance for chain in chains],
+        "genealogy_variance": [chain.genealogy_variance for chain in chains],
         "sampling_time": [chain.seconds for chain in chains],
     }
     return xr.Dataset(

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pymc_arm.genealogy import Genealogy
 from pymc_arm.path import Particles, Position
 
 __all__ = ["Info", "Run", "State"]
@@ -14,7 +15,7 @@ class State:
     """Weighted particles that target p_n, and the estimate of log Z_n.
 
     ``ancestors`` numbers the distinct particles since the last move, so that copies share a
-    number; ``founders`` are the indices of the ancestors in the first set of particles.
+    number; ``genealogy`` knows the families since the start.
     """
 
     position: Position
@@ -22,7 +23,7 @@ class State:
     log_weights: np.ndarray
     log_evidence: float
     ancestors: np.ndarray
-    founders: np.ndarray
+    genealogy: Genealogy
     step: int = 0
 
 

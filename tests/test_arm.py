@@ -265,7 +265,7 @@ def test_founders_are_indices_of_the_first_particles():
     first = initialize(path, rng, 30)
     for state, _ in iterate(path, rng, first, Settings(variant="rm")):
         last = state
-    np.testing.assert_allclose(last.particles[:, 0], first.particles[last.founders, 0])
+    np.testing.assert_allclose(last.particles[:, 0], first.particles[last.genealogy.founders, 0])
 
 
 def test_a_run_can_be_stopped_and_continued():

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pymc as pm
+import scipy
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
-from scipy import stats
 
 from pymc_arm._compat import InferenceTree, get_group
 from pymc_arm.generic.prior import batched_function
@@ -198,5 +198,5 @@ def _tail_index(log_weights: np.ndarray) -> float:
     excess = excess[excess > 0]
     if len(excess) < 5 or excess[-1] < 1e-12:
         return -np.inf if count >= 5 else np.inf
-    shape, _, _ = stats.genpareto.fit(excess, floc=0)
+    shape, _, _ = scipy.stats.genpareto.fit(excess, floc=0)
     return float(shape)

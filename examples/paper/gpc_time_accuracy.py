@@ -13,7 +13,7 @@ together.
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -233,7 +233,7 @@ def draw(setting: Setting, rows: Sequence[Row], approximations: tuple[float, flo
     left.axhline(approximations[0], color="black", linestyle=":", label="EP")
     left.axhline(approximations[1], color="0.5", linewidth=1, label="EP, second order")
     near = [abs(row.log_mean_evidence - truth) for row in rows if row.method in ("ARM", "RM")]
-    reach = max(1.0, 1.3 * max(near))
+    reach = max(1.0, 1.3 * max(near, default=0.0))
     left.set(
         xscale="log",
         xlabel="processor seconds for one estimate",
@@ -268,8 +268,21 @@ def draw(setting: Setting, rows: Sequence[Row], approximations: tuple[float, flo
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(__doc__, arguments, parts=list(PARTS), problems=("small", "usps"))
-    for setting in make_settings(options.setting, options.problems):
+    options = parse(
+        __doc__,
+        arguments,
+        parts=list(PARTS),
+        problems=("small", "usps"),
+        kernels=("hmc", "rmhmc"),
+        bases=("prior", "ep"),
+    )
+    for chosen in make_settings(options.setting, options.problems):
+        kinds = tuple(
+            kind
+            for kind in chosen.annealed
+            if kind.kernel in options.kernels and kind.base in options.bases
+        )
+        setting = replace(chosen, annealed=kinds)
         problem = setting.problem
         size = len(problem.labels)
         file = options.output / f"gpc_time_accuracy_{size}.csv"
@@ -287,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.simplefilter("ignore", TrustWarning)
             for part in () if options.redraw else options.parts:
                 rows += [print_row(row) for row in PARTS[part](setting, options.seed)]
-        if (options.redraw or len(options.parts) < len(PARTS)) and file.exists():
+        if file.exists():
             new = {row.method for row in rows}
             rows += [row for row in read_rows(file) if row.method not in new]
         write_rows(file, rows)

@@ -145,6 +145,8 @@ def draw(panels: Sequence[tuple[Trained, list[Row]]], file: Path) -> None:
     for axis, (problem, rows) in zip(axes[0], panels, strict=True):
         for method, (color, marker) in STYLES.items():
             chosen = sorted((r for r in rows if r.method == method), key=lambda r: r.seconds)
+            if not chosen:
+                continue
             axis.errorbar(
                 [row.seconds for row in chosen],
                 [row.mean for row in chosen],
@@ -170,7 +172,7 @@ def draw(panels: Sequence[tuple[Trained, list[Row]]], file: Path) -> None:
             xscale="log",
             xlabel="processor seconds for one estimate",
             ylabel="log Z: mean and standard deviation over runs (nats)",
-            title=problem.name,
+            title=f"{problem.name}, {' x '.join(map(str, problem.machine.W.shape))} units",
         )
         axis.legend(fontsize=7)
     save(figure, file)

@@ -10,8 +10,8 @@ side is linear in h, so it only shifts the biases of the other layer, and the pa
 cheap as the plain one, which is mu = 0.
 
 The mean rate of a unit is too much of a good thing: it makes every particle expect the average of
-all digits. Machines of 784 x 500 units that were trained on digits move from kind to kind least,
-and have the smallest variance of their weights, at a fifth to two fifths of the mean rates.
+all digits. On two machines of 784 x 500 units that were trained on digits, the variance of the
+weights was smallest at a fifth to two fifths of the mean rates; small machines like all of them.
 """
 
 from typing import NamedTuple

@@ -19,6 +19,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
@@ -226,6 +227,10 @@ def _compile_one(
         graph = vectorize_graph(output, {x: rows})
         if graph.type.ndim != 2:  # nothing depends on x
             graph = pt.broadcast_to(graph[None], (rows.shape[0], graph.shape[0]))
+        # Rewrites of PyTensor join the stack traces of what they merge, and those of some small
+        # models double until memory is full.
+        for variable in ancestors([graph]):
+            variable.tag.trace = []
         inputs = [rows, starts, stops]
         if backend == "numpy":
             return compile_with_numpy(inputs, graph)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_arm.families.gpc import gpc
+from pymc_arm import run
+from pymc_arm.families.gpc import GPCPath, gpc
 
 
 @pytest.mark.parametrize("lookahead", [None, "ep"])
@@ -39,13 +40,6 @@ def test_settings_of_the_algorithm_are_not_hidden(six):
 
 
 def test_reseeding_is_refused_with_a_remedy(six):
+    path = GPCPath(six.covariance, six.labels)
     with pytest.raises(ValueError, match='variant="reseed" needs a sampler'):
-        gpc(
-            six.covariance,
-            six.labels,
-            variant="reseed",
-            threshold=1.0,
-            draws=50,
-            chains=1,
-            progressbar=False,
-        )
+        run(path, np.random.default_rng(1), 50, variant="reseed", threshold=1.0)

@@ -10,11 +10,12 @@ MODELS = 50
 
 @pytest.mark.statistical
 @pytest.mark.slow
-def test_random_models():
+@pytest.mark.parametrize("first", range(0, MODELS, 10))
+def test_random_models(first):
     """False alarms: below 5e-4 a model (t with 7 or more degrees of freedom, beyond 5, and ok)."""
-    outcomes = [check_model(seed, draws=100) for seed in range(MODELS)]
+    outcomes = [check_model(seed, draws=100) for seed in range(first, first + 10)]
     assert [outcome for outcome in outcomes if not outcome.sound] == []
-    assert sum(outcome.verdict == "ok" for outcome in outcomes) > MODELS // 2
+    assert sum(outcome.verdict == "ok" for outcome in outcomes) > 5
 
 
 @pytest.mark.filterwarnings("ignore::pymc.exceptions.ImputationWarning")

@@ -95,10 +95,13 @@ def diagnose(idata: InferenceTree) -> Report:
         _weak_steps(history),
         _stuck(history),
         _imprecise(attributes),
+        _few_particles(attributes),
+        _missed_mode(attributes),
+        _flat(attributes),
         _incomplete(attributes),
     ]
     reasons = tuple(reason for reason in found if reason is not None)
-    severe = {"disagreement", "weak steps"}
+    severe = {"disagreement", "weak steps", "missed mode"}
     failed = any(reason.check in severe for reason in reasons)
     return Report("failed" if failed else "caution" if reasons else "ok", reasons)
 
@@ -202,6 +205,46 @@ def _incomplete(attributes: Mapping) -> Reason | None:
     if attributes["target_se"] != "None":
         message += f" The standard error is {error:.3g}, not {float(attributes['target_se']):.3g}."
     return Reason("incomplete", message, "Give it more time, or more draws.")
+
+
+def _few_particles(attributes: Mapping) -> Reason | None:
+    """Report fewer particles than tell a covariance, which every move and fit relies on."""
+    draws, dimension = int(attributes.get("draws", 0)), int(attributes.get("dimension", 0))
+    if draws >= 2 * dimension:
+        return None
+    return Reason(
+        "few particles",
+        f"{draws} particles can't represent a posterior in {dimension} dimensions.",
+        f"Use at least {10 * dimension} draws.",
+    )
+
+
+def _missed_mode(attributes: Mapping) -> Reason | None:
+    """Report a mode that a search after the run has found, and the particles have not."""
+    if "missed_log_mass" not in attributes:
+        return None
+    log_mass = float(attributes["missed_log_mass"])
+    expected, found = (float(attributes[f"missed_{n}_share"]) for n in ("expected", "found"))
+    return Reason(
+        "missed mode",
+        f"There is a mode with a mass of about exp({log_mass:.2f}), {100 * expected:.0f} % of the "
+        f"total, that holds {100 * found:.1f} % of the particles.",
+        "Particles missed it: use many more draws, or a prior that is nearer to it; the true log Z "
+        "is likely to be larger.",
+    )
+
+
+def _flat(attributes: Mapping) -> Reason | None:
+    names = str(attributes.get("flat", ""))
+    if not names:
+        return None
+    return Reason(
+        "flat",
+        f"The log-density of {names} is the same at each prior draw, although it depends on free "
+        "variables.",
+        "If it is larger in some small region, no particle has seen that: check the model there.",
+        variables=tuple(names.split(", ")),
+    )
 
 
 def _names(history: xr.Dataset, flagged: np.ndarray) -> tuple[str, ...]:

@@ -103,6 +103,8 @@ class Path(ABC):
     #: Whether chains run better in processes than on threads, where there are such: much of the
     #: work is done under the interpreter's lock, and no thread has to survive a fork.
     prefers_processes: bool = False
+    #: Data whose density depends on variables, but is the same wherever the path has looked.
+    flat: tuple[str, ...] = ()
 
     @abstractmethod
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:

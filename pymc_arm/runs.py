@@ -21,6 +21,7 @@ from pymc_arm.limits import check_memory
 from pymc_arm.path import Path
 from pymc_arm.refine import refine_chains
 from pymc_arm.results import FLOOR, Estimates, choose
+from pymc_arm.search import find_missed
 from pymc_arm.settings import Settings
 
 __all__ = ["Options", "run_path"]
@@ -176,8 +177,29 @@ def run_path(
         "ended_by": ended_by,
         "complete": ended_by in ("chains", "target_se"),
         "chains_started": requested,
+        "flat": ", ".join(path.flat),
     }
+    clouds = [path.continuous(c.particles) for c in refined if c.particles is not None]
+    points = [cloud for cloud in clouds if cloud is not None]
+    if points:
+        recorded["dimension"] = points[0].shape[1]
+        if options.refine:
+            recorded |= _missed(path, points, estimates)
     return refined, estimates, recorded
+
+
+def _missed(path: Path, points: list[np.ndarray], estimates: Estimates) -> dict[str, float]:
+    """Return what is known of a mode that the particles have missed."""
+    log_evidence = estimates.evidence.log_evidence
+    # The same starting points in every run: whether a mode is found is no matter of luck.
+    summit = find_missed(path, np.concatenate(points), log_evidence, np.random.default_rng(0))
+    if summit is None:
+        return {}
+    return {
+        "missed_log_mass": summit.log_mass,
+        "missed_expected_share": summit.expected_share,
+        "missed_found_share": summit.found_share,
+    }
 
 
 def _chains_to_add(error: float, target: float | None, chains: int, workers: int) -> int:

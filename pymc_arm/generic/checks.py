@@ -23,7 +23,7 @@ from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.prior import INTERPRETED
 from pymc_arm.generic.terms import Layout
 
-__all__ = ["Correction", "check_density", "check_model", "find_corrections"]
+__all__ = ["Correction", "check_density", "check_model", "find_corrections", "find_flat"]
 
 
 # Elements of the table of terms held at once.
@@ -104,6 +104,19 @@ def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: n
         "the prior: the prior gives no mass to where the data are possible. Check the "
         "data for values outside of the distribution's support, and the prior's range."
     )
+
+
+def find_flat(density: LogDensity, scopes: np.ndarray, draws: np.ndarray) -> list[str]:
+    """Return the data and potentials that have free variables but the same value at all draws."""
+    names = []
+    for number, block in enumerate(density.blocks):
+        rows = np.arange(density.offsets[number], density.offsets[number + 1])
+        if block.kind == "prior" or block.constant or not len(rows) or scopes[rows].any():
+            continue
+        terms = density.terms(draws[:200], rows[:20])
+        if np.all(terms == terms[0]):
+            names.append(block.name)
+    return names
 
 
 def find_corrections(model: pm.Model) -> list[Correction]:

@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_arm.generic.checks import Correction, check_density, check_model, find_corrections
+from pymc_arm.generic.checks import (
+    Correction,
+    check_density,
+    check_model,
+    find_corrections,
+    find_flat,
+)
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.path import GenericPath
 from pymc_arm.generic.plan import Plan, make_plan
@@ -78,4 +84,6 @@ def compile_model(
     scopes = find_scopes(density, layout, draws)
     plan = make_plan(layout, density, scopes, supports, order, rng)
     corrections = find_corrections(model)
-    return ModelPath(model, corrections, plan, density, prior, supports, draws)
+    path = ModelPath(model, corrections, plan, density, prior, supports, draws)
+    path.flat = tuple(find_flat(density, scopes, draws))
+    return path

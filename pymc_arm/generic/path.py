@@ -102,6 +102,7 @@ class GenericPath(Path):
             if step.coordinate is not None:
                 self._introduced[step.coordinate] = number
         self._target = functools.lru_cache(maxsize=4)(self._make_target)
+        self._sets = functools.lru_cache(maxsize=4)(self._color)
         # ``advance`` and ``smooth`` ask for the same integral, one after the other.
         self._recent = threading.local()
 
@@ -328,13 +329,7 @@ class GenericPath(Path):
 
     def _make_target(self, n: Position) -> MoveTarget:
         weights = self._weights(n)
-        coordinates = np.flatnonzero(self._introduced <= n.step)
-        active = self.plan.scopes & (weights > 0)[:, None]
-        discrete = self._discrete[coordinates]
-        continuous, labels = coordinates[~discrete], coordinates[discrete]
-        sets = color_coordinates(continuous, active, np.zeros_like(self._group))
-        # Moving by coordinates pays where many go at once; the others move as a block.
-        sets = [chosen for chosen in sets if len(chosen[0]) > 2]
+        continuous, sets, discrete_sets = self._sets(n.step)
 
         def terms(points: np.ndarray, selection: np.ndarray) -> np.ndarray:
             return self.density.terms(points, selection) * weights[selection]
@@ -347,10 +342,21 @@ class GenericPath(Path):
             terms=terms,
             continuous=continuous,
             sets=sets,
-            discrete_sets=color_coordinates(labels, active, self._group),
+            discrete_sets=discrete_sets,
             supports=self._supports,
             gradient=gradient,
         )
+
+    def _color(self, step: int) -> tuple[np.ndarray, list[Any], list[Any]]:
+        """Return the continuous coordinates that are in, and the sets to move together."""
+        coordinates = np.flatnonzero(self._introduced <= step)
+        active = self.plan.scopes & (self._activated <= step)[:, None]
+        discrete = self._discrete[coordinates]
+        continuous, labels = coordinates[~discrete], coordinates[discrete]
+        sets = color_coordinates(continuous, active, np.zeros_like(self._group))
+        # Moving by coordinates pays where many go at once; the others move as a block.
+        sets = [chosen for chosen in sets if len(chosen[0]) > 2]
+        return continuous, sets, color_coordinates(labels, active, self._group)
 
 
 def name_term(density: LogDensity, row: int) -> str:

@@ -122,6 +122,7 @@ class TermBlock:
     name: str
     kind: str  # "prior", "data" or "potential"
     pieces: tuple[TensorVariable, ...]
+    constant: bool = False  # whether no free variable is in the graph
 
 
 def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[TermBlock]]:
@@ -161,12 +162,13 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     parts = graph_replace(parts, replacements, strict=False)
     # PyTensor 3.3 loses a constant when it batches a concatenation, so none is left constant.
     nothing = pt.zeros_like(x).sum()
-    parts = [part if x in ancestors([part]) else part + nothing for part in parts]
-    remaining = iter(parts)
-    blocks = [
-        TermBlock(rv.name, kind, tuple(next(remaining) for _ in range(count)))
-        for rv, kind, count in zip(variables, kinds, counts, strict=True)
-    ]
+    depends = [x in ancestors([part]) for part in parts]
+    parts = [part if own else part + nothing for part, own in zip(parts, depends, strict=True)]
+    blocks, first = [], 0
+    for rv, kind, count in zip(variables, kinds, counts, strict=True):
+        mine = slice(first, first + count)
+        blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), not any(depends[mine])))
+        first += count
     return x, blocks
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "coords_and_dims",
     "get_group",
     "has_group",
+    "inline_ofg_node",
     "load",
     "make_tree",
     "observed_data",
@@ -25,6 +26,11 @@ __all__ = [
 ]
 
 PYMC_MAJOR = int(pm.__version__.split(".")[0])
+
+if PYMC_MAJOR < 6:
+    from pytensor.tensor.rewriting.ofg import inline_ofg_node
+else:
+    from pytensor.compile.rewriting import inline_ofg_node
 
 # ``arviz.InferenceData`` or ``xarray.DataTree``.
 InferenceTree = Any

@@ -16,6 +16,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.generic.interpret import Program, compile_with_numpy
+from pymc_arm.generic.prior import INTERPRETED
 from pymc_arm.generic.terms import TermBlock
 
 __all__ = ["Gradient"]
@@ -75,12 +76,16 @@ class Gradient:
     def _compile(self) -> Callable[..., Sequence[np.ndarray]] | None:
         x, pieces = self._graphs
         rows, weights = pt.dmatrix("X"), pt.dvector("weights")
-        terms = pt.concatenate(pieces)
-        # An inactive term may be -inf, which zero times would make a NaN.
-        total = pt.sum(pt.switch(pt.gt(weights, 0), weights * terms, 0.0))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                # Piece by piece: PyTensor 3.3 loses count when it batches the gradient of a join.
+                ends = np.cumsum(self._lengths())
+                total = pt.zeros(())
+                for piece, first, last in zip(pieces, [0, *ends[:-1]], ends, strict=True):
+                    own = weights[int(first) : int(last)]
+                    # An inactive term may be -inf, which zero times would make a NaN.
+                    total += pt.sum(pt.switch(pt.gt(own, 0), own * piece, 0.0))
                 gradient = pytensor.grad(total, x)
                 graphs = vectorize_graph([total, gradient], {x: rows})
                 function = compile_with_numpy([rows, weights], *graphs)
@@ -89,6 +94,15 @@ class Gradient:
         except Exception:
             return None
         return function
+
+    def _lengths(self) -> list[int]:
+        """Return the number of terms of each piece."""
+        x, pieces = self._graphs
+        known = [piece.type.shape[0] for piece in pieces]
+        if None not in known:
+            return [int(length) for length in known]
+        shapes = pytensor.function([x], [piece.shape[0] for piece in pieces], mode=INTERPRETED)
+        return [int(length) for length in shapes(self._reference[0])]
 
     def _is_right(self, function: Program) -> bool:
         """Whether the gradient is quick, and agrees with differences in a random direction."""

@@ -217,11 +217,16 @@ def _batched(node: Apply) -> ArrayFunction | None:
         return _allocate_diagonal
     if isinstance(core, Dot):
         return _product if [len(axes) for axes in signature] == [2, 2] else None
+    # Up to PyTensor 2 the axis is an input of these two; later it is a part of the operation.
+    own_axis = hasattr(core, "axis")
+    function: ArrayFunction
     if isinstance(core, Join):
-        cores = [len(axes) for axes in signature[1:]]
-        return _concatenate if set(cores) == {1} else None
+        cores = [len(axes) for axes in signature[0 if own_axis else 1 :]]
+        function = functools.partial(_concatenate, None) if own_axis else _concatenate
+        return function if set(cores) == {1} else None
     if isinstance(core, Split):
-        return _split if len(signature[0]) == 1 else None
+        function = _split if own_axis else lambda array, axis, sizes: _split(array, sizes)
+        return function if len(signature[0]) == 1 else None
     if isinstance(core, AdvancedSubtensor):
         indices = len(node.inputs) - 1
         integers = all(i.type.dtype.startswith(("int", "uint")) for i in node.inputs[1:])
@@ -284,12 +289,12 @@ def _batch_shape(arrays: Sequence[np.ndarray], cores: Sequence[int]) -> tuple[in
     return np.broadcast_shapes(*shapes)
 
 
-def _concatenate(axis: np.ndarray, *arrays: np.ndarray) -> Sequence[np.ndarray]:
+def _concatenate(axis: np.ndarray | None, *arrays: np.ndarray) -> Sequence[np.ndarray]:
     batch = _batch_shape(arrays, [1] * len(arrays))
     return (np.concatenate([np.broadcast_to(a, (*batch, a.shape[-1])) for a in arrays], axis=-1),)
 
 
-def _split(array: np.ndarray, axis: np.ndarray, sizes: np.ndarray) -> Sequence[np.ndarray]:
+def _split(array: np.ndarray, sizes: np.ndarray) -> Sequence[np.ndarray]:
     return np.split(array, np.cumsum(sizes.reshape(-1))[:-1], axis=-1)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.transforms import CircularTransform
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
@@ -27,6 +28,8 @@ from pytensor.tensor.math import Sum
 from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
+
+from pymc_arm._compat import inline_ofg_node
 
 __all__ = ["Layout", "Slot", "TermBlock", "build_terms"]
 
@@ -177,15 +180,21 @@ def _is_circular(model: pm.Model, rv: TensorVariable) -> bool:
 
 
 def _checks_to_minus_infinity(graphs: list[TensorVariable]) -> list[TensorVariable]:
-    """Make an invalid parameter give -inf instead of an exception.
+    """Make an invalid parameter give -inf instead of an exception, and open what is closed.
 
     It must happen before batching, where one bad particle would otherwise condemn all of them.
     """
-    checks = in2out(_check_to_minus_infinity, ignore_newtrees=True)
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
     fgraph = FunctionGraph(inputs, graphs, clone=False)
-    checks.rewrite(fgraph)
+    in2out(_open_graph).rewrite(fgraph)
+    in2out(_check_to_minus_infinity, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)
+
+
+@node_rewriter([OpFromGraph])
+def _open_graph(fgraph: FunctionGraph, node: Apply) -> list[Variable]:
+    """Put the inside of an operation in its place: it can be batched where the whole can't."""
+    return inline_ofg_node(node)
 
 
 @node_rewriter([CheckAndRaise])

@@ -68,8 +68,9 @@ def refine_chains(
         return [
             Bridge(
                 log_mean_exp(np.array([b.log_evidence for b in two])),
-                # Each half lent its draws to the other's q, so the two are not independent.
-                float(np.mean([b.variance for b in two])),
+                # Given q, each is unbiased; that it lent its draws to the other's q makes the two
+                # dependent in second order only.
+                float(np.mean([b.variance for b in two])) / 2,
                 min(b.overlap for b in two),
                 max(b.components for b in two),
             )

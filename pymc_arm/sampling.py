@@ -232,7 +232,8 @@ def plan(
     Returns
     -------
     Plan
-        It prints as a table: what each step introduces, how it integrates, which data comes in.
+        It prints as a table: what each step introduces, how it integrates, which data comes in,
+        and what that costs. :func:`pymc_arm.plots.plot_plan` draws it.
         For a model of another family, a sentence about which and why.
 
     Examples
@@ -243,10 +244,11 @@ def plan(
     ...     p = pm.Beta("p", 1, 1)
     ...     y = pm.Binomial("y", n=10, p=p, observed=7)
     >>> print(pymc_arm.plan(model))
-    step  introduces  integrates by  data that comes in  terms
-    ----  ----------  -------------  ------------------  -----
-    0     -           prior draw     -                   0
-    1     p           quadrature     y                   3
+    step  introduces  integrates by  data that comes in  terms  cost
+    ----  ----------  -------------  ------------------  -----  ----
+    0     -           prior draw     -                   0      0
+    1     p           quadrature     y                   3      180
+    cost: evaluations of terms a particle, 180 in all; moves come on top
     family: generic; evaluated with numpy
     not rbm: no free variable is a pymc_arm.RBM
     not gpc: its free variable p is not a Gaussian vector

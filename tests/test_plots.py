@@ -3,6 +3,7 @@ import warnings
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 
 import pymc_arm
@@ -233,3 +234,20 @@ def test_sensitivity_marks_what_is_not_reliable():
     assert [label.get_text() for label in axis.get_xticklabels()] == ["0.5", "2"]
     with pytest.raises(ValueError, match="no column"):
         plots.plot_sensitivity(table.drop(columns="scale"))
+
+
+def test_a_plan_is_drawn_with_its_edges():
+    with pm.Model() as model:
+        tau = pm.HalfNormal("tau", 1)
+        theta = pm.Normal("theta", 0, tau, shape=3)
+        pm.Normal("y", theta, 1, observed=[0.1, 0.2, 0.3])
+    axis = pymc_arm.plots.plot_plan(pymc_arm.plan(model))
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["tau", "theta", "y"]
+    arrows = [text for text in axis.texts if text.arrow_patch is not None]
+    assert len(arrows) == 2  # tau to theta, theta to y
+    plt.close(axis.figure)
+
+
+def test_a_plan_of_another_family_has_nothing_to_draw():
+    with pytest.raises(TypeError, match="no steps to draw"):
+        pymc_arm.plots.plot_plan("family: gpc")

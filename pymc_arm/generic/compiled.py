@@ -14,6 +14,7 @@ from pymc_arm.generic.checks import (
     find_flat,
 )
 from pymc_arm.generic.density import LogDensity
+from pymc_arm.generic.normalizer import check_normalizers
 from pymc_arm.generic.path import GenericPath
 from pymc_arm.generic.plan import Plan, make_plan
 from pymc_arm.generic.prior import PriorSampler, batched_function
@@ -81,6 +82,7 @@ def compile_model(
         for rv, slot in zip(model.free_RVs, layout.slots, strict=True)
         if slot.discrete
     }
+    check_normalizers(model, layout, density, supports, draws)
     scopes = find_scopes(density, layout, draws)
     plan = make_plan(layout, density, scopes, supports, order, rng)
     corrections = find_corrections(model)

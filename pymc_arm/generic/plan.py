@@ -21,6 +21,8 @@ __all__ = ["Plan", "Step", "make_plan"]
 # A coordinate that brings in more than this share of all data at once is better drawn from the
 # prior, with the data tempered in: one step could not bridge the two.
 LARGEST_SHARE = 0.35
+# About what one integral of a continuous coordinate takes, with its refinements.
+QUADRATURE_NODES = 60
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,18 @@ class Step:
     prior_terms: np.ndarray = field(repr=False)
     data_terms: np.ndarray = field(repr=False)
     data_labels: tuple[str, ...] = ()
+    #: Evaluations of single terms that its integral takes for a particle; those of one stage,
+    #: where data is tempered in.
+    evaluations: int = 0
 
 
 @dataclass(frozen=True)
 class Plan:
     """The sequence of steps that a run will take.
 
-    ``initial`` are the coordinates drawn from the prior at the start, with their terms.
+    It prints as a table, and :func:`pymc_arm.plots.plot_plan` draws it. ``initial`` are the
+    coordinates drawn from the prior at the start, with their terms; ``term_names`` are the names
+    of the variables or potentials that terms belong to.
     """
 
     layout: Layout
@@ -47,6 +54,7 @@ class Plan:
     initial_terms: np.ndarray = field(repr=False)
     steps: tuple[Step, ...]
     scopes: np.ndarray = field(repr=False)
+    term_names: tuple[str, ...] = field(repr=False)
     backend: str
     notes: tuple[str, ...] = ()
     family: str = "generic"
@@ -55,23 +63,30 @@ class Plan:
         names = [
             slot.name for slot in self.layout.slots if slot.start in set(self.initial.tolist())
         ]
-        rows = [("step", "introduces", "integrates by", "data that comes in", "terms")]
-        rows.append(("0", ", ".join(names) or "-", "prior draw", "-", str(len(self.initial_terms))))
+        rows = [("step", "introduces", "integrates by", "data that comes in", "terms", "cost")]
+        first = str(len(self.initial_terms))
+        rows.append(("0", ", ".join(names) or "-", "prior draw", "-", first, first))
         for number, step in enumerate(self.steps, start=1):
             introduced = "-" if step.coordinate is None else step.label
             terms = len(step.prior_terms) + len(step.data_terms)
             data = ", ".join(step.data_labels) or "-"
-            rows.append((str(number), introduced, step.method, data, str(terms)))
+            cost = f"{step.evaluations}{' a stage' if step.coordinate is None else ''}"
+            rows.append((str(number), introduced, step.method, data, str(terms), cost))
         if len(rows) > 42:
-            hidden = (f"... {len(rows) - 41} more", "", "", "", "")
+            hidden = (f"... {len(rows) - 41} more", "", "", "", "", "")
             rows = [*rows[:21], hidden, *rows[-20:]]
-        widths = [max(len(row[column]) for row in rows) for column in range(5)]
+        widths = [max(len(row[column]) for row in rows) for column in range(6)]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
-        footer = [f"family: {self.family}; evaluated with {self.backend}", *self.notes]
+        total = len(self.initial_terms) + sum(step.evaluations for step in self.steps)
+        footer = [
+            f"cost: evaluations of terms a particle, {total} in all; moves come on top",
+            f"family: {self.family}; evaluated with {self.backend}",
+            *self.notes,
+        ]
         return "\n".join([*lines, *footer])
 
 
@@ -238,13 +253,16 @@ class _Builder:
             method = "enumerate" if slot.discrete else "quadrature"
             data = activate()
             label = slot.label(coordinate)
-            steps.append(Step(method, label, coordinate, prior, data, self._data_labels(data)))
+            nodes = len(self.supports[slot.name].values) if slot.discrete else QUADRATURE_NODES
+            cost = nodes * (len(prior) + len(data))
+            labels = self._data_labels(data)
+            steps.append(Step(method, label, coordinate, prior, data, labels, cost))
 
         first = activate()
         if len(first):
             labels = self._data_labels(first)
             none = np.zeros(0, dtype=int)
-            steps.append(Step("temper", ", ".join(labels), None, none, first, labels))
+            steps.append(Step("temper", ", ".join(labels), None, none, first, labels, len(first)))
         for coordinate in self._sequence(wanted, introduced, shuffle):
             introduce(coordinate)
         missed = np.flatnonzero(~active)
@@ -256,6 +274,7 @@ class _Builder:
             initial_terms,
             tuple(steps),
             self.scopes,
+            tuple(self.density.blocks[block].name for block in self.owner),
             self.density.backend,
             tuple(self.density.notes),
         )

@@ -6,6 +6,7 @@ Every function takes ``ax`` and returns axes, as those of ArviZ do, and needs ma
 
 from pymc_arm.plots.evidence_path import plot_evidence_path
 from pymc_arm.plots.models import plot_comparison, plot_model_probabilities
+from pymc_arm.plots.plan import plot_plan
 from pymc_arm.plots.run import plot_estimates, plot_run
 from pymc_arm.plots.sensitivity import plot_sensitivity
 
@@ -14,6 +15,7 @@ __all__ = [
     "plot_estimates",
     "plot_evidence_path",
     "plot_model_probabilities",
+    "plot_plan",
     "plot_run",
     "plot_sensitivity",
 ]

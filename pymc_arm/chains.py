@@ -61,6 +61,8 @@ class Chain:
     def genealogy_variance(self) -> float:
         """The same from the families of particles, which counts what they remember."""
         state = self.run.state
+        if not self.run.history:
+            return 0.0
         return np.inf if self.particles is None else state.genealogy.variance(state.log_weights)
 
 

@@ -88,7 +88,8 @@ def test_a_target_that_is_met_adds_nothing():
     assert (tree.attrs["chains"], tree.attrs["ended_by"]) == (2, "target_se")
 
 
-def test_a_target_out_of_reach_ends_with_the_time():
+def test_a_target_out_of_reach_ends_with_the_time(monkeypatch):
+    monkeypatch.setattr(pymc_arm.runs, "LARGEST_CHAINS", 10**6)
     with pytest.warns(TrustWarning, match=r"The standard error is .*, not 0.001"):
         tree = sample(
             TiltedNormals([0.8, 0.8]), refine=False, target_se=0.001, time_limit=1.0, cores=1

@@ -214,7 +214,8 @@ def subtract(first: Evidence, second: Evidence) -> Evidence:
     variances = np.array([first.standard_error, second.standard_error]) ** 2
     degrees = np.array([first.degrees_of_freedom, second.degrees_of_freedom])
     total = float(variances.sum())
-    freedom = total**2 / float((variances**2 / degrees).sum()) if total > 0 else math.inf
+    shared = float((variances**2 / degrees).sum())
+    freedom = total**2 / shared if shared > 0 else math.inf
     return Evidence(first.log_evidence - second.log_evidence, math.sqrt(total), freedom)
 
 

@@ -14,6 +14,7 @@ import scipy
 from pymc.distributions import multivariate
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import Ordered
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
@@ -21,7 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_arm.errors import ArmWarning, ModelError
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.prior import INTERPRETED
-from pymc_arm.generic.terms import Layout
+from pymc_arm.generic.terms import Layout, TermBlock
 
 __all__ = ["Correction", "check_density", "check_model", "find_corrections", "find_flat"]
 
@@ -111,12 +112,22 @@ def find_flat(density: LogDensity, scopes: np.ndarray, draws: np.ndarray) -> lis
     names = []
     for number, block in enumerate(density.blocks):
         rows = np.arange(density.offsets[number], density.offsets[number + 1])
-        if block.kind == "prior" or block.constant or not len(rows) or scopes[rows].any():
+        if block.kind == "prior" or not len(rows) or scopes[rows].any():
             continue
         terms = density.terms(draws[:200], rows[:20])
-        if np.all(terms == terms[0]):
+        if np.all(terms == terms[0]) and _varies(block, draws):
             names.append(block.name)
     return names
+
+
+def _varies(block: TermBlock, draws: np.ndarray) -> bool:
+    """Whether variables that vary are in a graph, also when it is simplified (0 * x is not)."""
+    pieces = [p for p, variable in zip(block.pieces, block.variable, strict=True) if variable]
+    for piece in pieces:
+        simple = rewrite_graph(piece, include=("canonicalize",))
+        if any(v.name == "x" and v.owner is None for v in ancestors([simple])):
+            return bool(np.any(np.ptp(draws, axis=0) > 0))
+    return False
 
 
 def find_corrections(model: pm.Model) -> list[Correction]:

@@ -125,7 +125,7 @@ class TermBlock:
     name: str
     kind: str  # "prior", "data" or "potential"
     pieces: tuple[TensorVariable, ...]
-    constant: bool = False  # whether no free variable is in the graph
+    variable: tuple[bool, ...]  # whether a free variable is in the graph, for each piece
 
 
 def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[TermBlock]]:
@@ -170,7 +170,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     blocks, first = [], 0
     for rv, kind, count in zip(variables, kinds, counts, strict=True):
         mine = slice(first, first + count)
-        blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), not any(depends[mine])))
+        blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), tuple(depends[mine])))
         first += count
     return x, blocks
 

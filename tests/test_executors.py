@@ -169,7 +169,7 @@ executors.PATIENCE = 0.0
 class Slow(GaussianChain):
     prefers_processes = True
     def smooth(self, rng, n, particles):
-        print("worker", os.getpid(), flush=True)
+        os.write(1, f"worker {os.getpid()}\\n".encode())  # in one piece
         for _ in range(600):
             time.sleep(0.1)
         return super().smooth(rng, n, particles)

@@ -5,6 +5,7 @@ things that should agree: chains with each other, chains with their own predicti
 estimate with the refined one, and each step with what its particles can support.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,9 +14,10 @@ import numpy as np
 import scipy
 import xarray as xr
 
-from pymc_arm._compat import InferenceTree, get_group
+from pymc_arm._compat import InferenceTree, get_group, set_attributes
+from pymc_arm.errors import TrustWarning
 
-__all__ = ["Reason", "Report", "diagnose"]
+__all__ = ["Reason", "Report", "diagnose", "judge"]
 
 # Each check is set so that a sound run fails it about once in a thousand.
 CHANCE = 1e-3
@@ -104,6 +106,17 @@ def diagnose(idata: InferenceTree) -> Report:
     severe = {"disagreement", "weak steps", "missed mode"}
     failed = any(reason.check in severe for reason in reasons)
     return Report("failed" if failed else "caution" if reasons else "ok", reasons)
+
+
+def judge(result: InferenceTree) -> InferenceTree:
+    """Write the verdict into a result, warn if it is not good, and return the result."""
+    report = diagnose(result)
+    verdict = {"verdict": report.status, "verdict_reasons": str(report)}
+    result.attrs.update(verdict)
+    set_attributes(result, "arm", verdict)
+    if report.status != "ok":
+        warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=3)
+    return result
 
 
 def _disagreement(attributes: Mapping) -> Reason | None:

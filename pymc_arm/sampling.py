@@ -3,7 +3,6 @@
 import functools
 import logging
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -18,12 +17,10 @@ from pymc_arm._compat import (
     constant_data,
     coords_and_dims,
     observed_data,
-    set_attributes,
 )
 from pymc_arm.chains import Chain
 from pymc_arm.checkpoint import Checkpoint
-from pymc_arm.diagnose import diagnose
-from pymc_arm.errors import TrustWarning
+from pymc_arm.diagnose import judge
 from pymc_arm.families.registry import find_family
 from pymc_arm.generic.compiled import ModelPath, compile_model
 from pymc_arm.generic.plan import Plan
@@ -208,7 +205,7 @@ def sample(
         observed=observed_data(model),
         constants=constant_data(model),
     )
-    _judge(result)
+    judge(result)
     if dict(idata_kwargs or {}).get("log_likelihood"):
         with model:
             pm.compute_log_likelihood(result, progressbar=False)
@@ -339,18 +336,7 @@ def sample_path(
         path, options, settings, identity=lambda: path_identity(path)
     )
     result = make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
-    _judge(result)
-    return result
-
-
-def _judge(result: InferenceTree) -> None:
-    """Write the verdict into a result, and warn if it is not good."""
-    report = diagnose(result)
-    verdict = {"verdict": report.status, "verdict_reasons": str(report)}
-    result.attrs.update(verdict)
-    set_attributes(result, "arm", verdict)
-    if report.status != "ok":
-        warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=3)
+    return judge(result)
 
 
 def _with_deterministics(model: pm.Model, chain: Chain) -> Chain:

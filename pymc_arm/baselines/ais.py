@@ -22,9 +22,9 @@ import pymc as pm
 from pymc_arm._compat import InferenceTree, coords_and_dims
 from pymc_arm.baselines.annealing import Annealing
 from pymc_arm.baselines.model import ModelAnnealing
-from pymc_arm.baselines.outcome import judge
 from pymc_arm.baselines.schedules import adaptive, check_schedule, geometric, linear
 from pymc_arm.chains import Chain, Task, spawn_generators
+from pymc_arm.diagnose import judge
 from pymc_arm.executors import run_chains
 from pymc_arm.results import Estimates, Evidence, choose, make_inference_tree
 from pymc_arm.settings import Settings

@@ -53,4 +53,4 @@ def test_a_missing_constant_of_a_discrete_one():
 def test_proper_ones_pass(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error", pymc_arm.ArmWarning)
-        compile_model(model)
+        assert compile_model(model).corrections == ()

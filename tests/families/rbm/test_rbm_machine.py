@@ -107,8 +107,9 @@ def test_biases_default_to_zero_and_arrays_are_frozen():
 
 def test_the_arrays_of_the_user_stay_writeable():
     weights = np.ones((2, 2))
-    Machine(weights)
+    machine = Machine(weights)
     weights[0, 0] = 5
+    assert machine.W[0, 0] == 1
 
 
 @pytest.mark.parametrize(

@@ -1,92 +1,255 @@
-"""The suite: log Z against the truth, and against ``pm.sample_smc`` in the same process.
+"""The suite: log Z against the truth, and against what a user would run instead.
 
-``python -m benchmarks suite [NAME ...] [--draws 1000] [--peers sample_smc] [--repeats 4]`` prints
-for each model the error of the first estimate, its standard error, that of the exploring estimate
-alone, and, with peers, the ratio of (mean squared error x seconds), each method's first call apart.
+``python -m benchmarks suite [NAME ...] [--peers NAME ...] [--repeats 4] [--csv FILE]`` runs each
+model with `pymc_arm.sample` and with each peer, in turn in one process, and prints the error of log
+Z, the time of the first call and of the later ones, and the ratio of (mean squared error x
+seconds). With ``--csv`` every call is a line of the file, and a run that was cut off goes on with
+the models that are not in it; ``python -m benchmarks suite-table FILE`` prints the table again.
 """
 
 import argparse
+import csv
 import logging
+import signal
 import time
 import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
-from scipy.special import logsumexp
 
 import pymc_arm
-from benchmarks.suite import PROBLEMS
-from pymc_arm.comparison import read_evidence
+from benchmarks.peers import PEERS, Peer
+from benchmarks.suite import PROBLEMS, Problem
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "OURS", "Call", "efficiency", "read_calls"]
+
+OURS = "pymc_arm"
+SMALLEST_ERROR = 1e-3
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of one method on one model.
+
+    Attributes
+    ----------
+    model, method
+        Their names.
+    seed
+        The seed; the call with seed 0 is the first one and includes all that is compiled.
+    seconds
+        Wall time.
+    truth, log_evidence
+        The known log Z, and the estimate; NaN where the call failed.
+    standard_error, verdict
+        As reported, where the method reports them.
+    failure
+        The exception, or an empty string.
+    """
+
+    model: str
+    method: str
+    seed: int
+    seconds: float
+    truth: float
+    log_evidence: float = np.nan
+    standard_error: float = np.nan
+    verdict: str = ""
+    failure: str = ""
+
+    @property
+    def error(self) -> float:
+        """The estimate minus the truth."""
+        return self.log_evidence - self.truth
 
 
 def main_suite(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks suite")
     parser.add_argument("names", nargs="*", help="models; all by default")
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=4)
-    parser.add_argument("--peers", nargs="*", default=[], choices=["sample_smc"])
+    parser.add_argument("--repeats", type=int, default=4, help="calls after the first")
+    parser.add_argument("--peers", nargs="*", default=[], choices=sorted(PEERS))
+    parser.add_argument("--time-limit", type=float, default=120.0, help="of one call of a peer")
+    parser.add_argument("--csv", type=Path, help="a file that every call is added to")
     options = parser.parse_args(arguments)
+    unknown = set(options.names) - set(PROBLEMS)
+    if unknown:
+        parser.error(f"no model is called {sorted(unknown)}; they are {', '.join(PROBLEMS)}")
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
-    ratios = []
-    print(
-        f"{'model':38s} {'truth':>10s} {'error':>8s} {'se':>7s} {'explore':>7s} {'verdict':8s} "
-        f"{'first s':>8s} {'s':>6s}"
-    )
+    calls = read_calls(options.csv) if options.csv and options.csv.exists() else []
+    print(_HEADER)
     for name in options.names or PROBLEMS:
-        problem = PROBLEMS[name]
-        truth = problem.log_evidence()
-        errors, seconds, results = _repeat(problem, options, _ours)
-        attributes = results[0].attrs
-        row = f"{name:38s} {truth:10.3f} {errors[0] - truth:+8.4f} "
-        row += f"{attributes['log_marginal_likelihood_se']:7.4f} "
-        row += (
-            f"{attributes['explore_log_marginal_likelihood_se']:7.4f} {attributes['verdict']:8s} "
+        done = {call.method for call in calls if call.model == name}
+        methods = {OURS: _ours(options.draws), **{peer: PEERS[peer] for peer in options.peers}}
+        methods = {method: peer for method, peer in methods.items() if method not in done}
+        new = list(_run(PROBLEMS[name], methods, options.repeats, options.time_limit))
+        calls += new
+        if options.csv:
+            _append(options.csv, new)
+        _print_model(name, calls)
+    _print_means(calls)
+
+
+def main_table(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks suite-table")
+    parser.add_argument("csv", type=Path, nargs="+")
+    calls = [call for file in parser.parse_args(arguments).csv for call in read_calls(file)]
+    print(_HEADER)
+    for name in dict.fromkeys(call.model for call in calls):
+        _print_model(name, calls)
+    _print_means(calls)
+
+
+def read_calls(file: Path) -> list[Call]:
+    """Read what ``--csv`` wrote."""
+    with open(file, newline="") as stream:
+        return [
+            Call(**{field.name: field.type(row[field.name]) for field in fields(Call)})
+            for row in csv.DictReader(stream)
+        ]
+
+
+def efficiency(calls: Sequence[Call]) -> float:
+    """Return the mean squared error of log Z times the seconds of a call that is not the first.
+
+    Infinite where a call failed. Errors below 0.001 count as 0.001, for every method: nobody needs
+    less, and the ratio of two methods that are both exact says nothing.
+    """
+    later = [call for call in calls if call.seed > 0]
+    if not later or any(call.failure for call in calls):
+        return np.inf
+    squared = np.mean([call.error**2 for call in calls])
+    return float(max(squared, SMALLEST_ERROR**2) * np.median([call.seconds for call in later]))
+
+
+def _ours(draws: int) -> Peer:
+    def prepare(model: pm.Model) -> Callable[[int], object]:
+        return lambda seed: (
+            pymc_arm.sample(model, draws=draws, random_seed=seed, progressbar=False).attrs
         )
-        row += f"{seconds[0]:8.2f} {np.median(seconds[1:] or seconds):6.2f}"
-        if "sample_smc" in options.peers:
-            row += _against_sample_smc(problem, options, truth, errors, seconds, ratios)
-        print(row, flush=True)
-    if ratios:
-        mean = float(np.exp(np.mean(np.log(ratios))))
-        print(f"geometric mean of the ratios over {len(ratios)} models: {mean:.1f}")
+
+    return prepare
 
 
-def _ours(model: pm.Model, draws: int, seed: int) -> object:
-    return pymc_arm.sample(model, draws=draws, random_seed=seed, progressbar=False)
+def _run(
+    problem: Problem, methods: dict[str, Peer], repeats: int, time_limit: float
+) -> Iterator[Call]:
+    """Call each method once, and then all of them in turn."""
+    runs: dict[str, Callable[[int], object]] = {}
+    for seed in range(repeats + 1):
+        for method in list(methods) if seed == 0 else list(runs):
+            started = time.perf_counter()
+            result: object = np.nan
+            failure = ""
+            try:
+                with _limit(np.inf if method == OURS else time_limit):
+                    if seed == 0:
+                        runs[method] = methods[method](problem.build())
+                    result = runs[method](seed)
+            except Exception as error:
+                failure = f"{type(error).__name__}: {error}".replace("\n", " ")[:80]
+                runs.pop(method, None)
+            seconds = time.perf_counter() - started
+            row = Call(problem.name, method, seed, seconds, problem.log_evidence(), failure=failure)
+            yield _with_result(row, result)
 
 
-def _smc(model: pm.Model, draws: int, seed: int) -> object:
-    with model:
-        return pm.sample_smc(draws=draws, chains=4, random_seed=seed, progressbar=False)
+def _with_result(call: Call, result: object) -> Call:
+    values = asdict(call)
+    if isinstance(result, dict):
+        values["log_evidence"] = result["log_marginal_likelihood"]
+        values["standard_error"] = result["log_marginal_likelihood_se"]
+        values["verdict"] = result["verdict"]
+    else:
+        values["log_evidence"] = float(result)
+    return Call(**values)
 
 
-def _repeat(problem: object, options: object, run: object) -> tuple[list, list, list]:
-    errors, seconds, results = [], [], []
-    for seed in range(options.repeats):
-        model = problem.build()
-        started = time.perf_counter()
-        result = run(model, options.draws, seed)
-        seconds.append(time.perf_counter() - started)
-        results.append(result)
-        errors.append(read_evidence(result).log_evidence)
-    return errors, seconds, results
+@contextmanager
+def _limit(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in the body after so many seconds."""
 
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"more than {seconds:.0f} s")
 
-def _against_sample_smc(
-    problem: object, options: object, truth: float, errors: list, seconds: list, ratios: list
-) -> str:
+    if np.isinf(seconds):
+        yield
+        return
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        peer_errors, peer_seconds, _ = _repeat(problem, options, _smc)
-    except Exception as error:
-        return f"  sample_smc fails: {type(error).__name__}"
-    peer = np.mean((np.array(peer_errors) - truth) ** 2) * np.median(peer_seconds[1:])
-    own = np.mean((np.array(errors) - truth) ** 2) * np.median(seconds[1:])
-    ratios.append(peer / own)
-    bias = float(logsumexp(peer_errors) - np.log(len(peer_errors)) - truth)
-    return f"  sample_smc: {bias:+.3f}, {np.median(peer_seconds[1:]):.1f} s; ratio {peer / own:.1f}"
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)
 
 
-COMMANDS = {"suite": main_suite}
+def _append(file: Path, calls: Sequence[Call]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = not file.exists()
+    with open(file, "a", newline="") as stream:
+        writer = csv.DictWriter(stream, [field.name for field in fields(Call)])
+        if fresh:
+            writer.writeheader()
+        for call in calls:
+            row = asdict(call)
+            row["seconds"] = f"{call.seconds:.3f}"
+            for name in ("truth", "log_evidence", "standard_error"):
+                row[name] = f"{row[name]:.6f}"
+            writer.writerow(row)
+
+
+_HEADER = (
+    f"{'model':30s} {'method':14s} {'truth':>10s} {'mean err':>8s} {'rmse':>8s} {'se':>7s} "
+    f"{'z max':>5s} {'verdict':8s} {'first s':>8s} {'later s':>8s} {'ratio':>9s}"
+)
+
+
+def _print_model(name: str, calls: Sequence[Call]) -> None:
+    here = [call for call in calls if call.model == name]
+    own = efficiency([call for call in here if call.method == OURS])
+    for method in dict.fromkeys(call.method for call in here):
+        rows = [call for call in here if call.method == method]
+        failures = [call.failure for call in rows if call.failure]
+        line = f"{name:30s} {method:14s} {rows[0].truth:10.3f} "
+        if failures:
+            print(f"{line}{failures[0]}", flush=True)
+            continue
+        errors = np.array([call.error for call in rows])
+        reported = np.array([call.standard_error for call in rows])
+        verdicts = {call.verdict for call in rows} - {"ok"}
+        line += f"{errors.mean():+8.4f} {np.sqrt(np.mean(errors**2)):8.4f} "
+        line += f"{np.median(reported):7.4f} {np.max(np.abs(errors) / reported):5.1f} "
+        line += f"{'/'.join(sorted(verdicts)) or 'ok':8s} {rows[0].seconds:8.2f} "
+        line += f"{np.median([call.seconds for call in rows[1:] or rows]):8.2f}"
+        if method != OURS:
+            line += f" {efficiency(rows) / own:9.1f}"
+        print(line, flush=True)
+
+
+def _print_means(calls: Sequence[Call]) -> None:
+    """Print the geometric mean of the ratios, and the smallest one, for each peer."""
+    by_model: dict[str, dict[str, list[Call]]] = {}
+    for call in calls:
+        by_model.setdefault(call.model, {}).setdefault(call.method, []).append(call)
+    for peer in dict.fromkeys(call.method for call in calls if call.method != OURS):
+        ratios = {
+            model: efficiency(methods[peer]) / efficiency(methods[OURS])
+            for model, methods in by_model.items()
+            if peer in methods and np.isfinite(efficiency(methods[peer]))
+        }
+        if ratios:
+            worst = min(ratios, key=ratios.__getitem__)
+            mean = np.exp(np.mean(np.log(list(ratios.values()))))
+            print(
+                f"{peer}: {len(ratios)} models, geometric mean of the ratios {mean:.1f}, "
+                f"smallest {ratios[worst]:.2g} ({worst})"
+            )
+
+
+COMMANDS = {"suite": main_suite, "suite-table": main_table}

@@ -1,34 +1,29 @@
 """The suite: log Z against the truth, and against what a user would run instead.
 
 ``python -m benchmarks suite [NAME ...] [--peers NAME ...] [--repeats 4] [--csv FILE]`` runs each
-model with `pymc_arm.sample` and with each peer, in turn in one process, and prints the error of log
-Z, the time of the first call and of the later ones, and the ratio of (mean squared error x
-seconds). With ``--csv`` every call is a line of the file, and a run that was cut off goes on with
-the models that are not in it; ``python -m benchmarks suite-table FILE`` prints the table again.
+model with `pymc_arm.sample` and with each peer, in turn, and prints the error of log Z, the time of
+the first call and of the later ones, and the ratio of (mean squared error x seconds).
+``suite peers --peers all`` is the comparison with every peer on the models of `PEER_MODELS`. With
+``--csv`` every call is a line of the file, and a run that was cut off goes on with the models that
+are not in it; ``python -m benchmarks suite-table FILE`` prints the table again.
 """
 
 import argparse
 import csv
-import logging
-import signal
-import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
-import pymc as pm
 
-import pymc_arm
-from benchmarks.peers import PEERS, Peer
+from benchmarks.peers import PEER_MODELS, PEERS
 from benchmarks.suite import PROBLEMS, Problem
+from benchmarks.workers import OURS, Answer, Worker
 
-__all__ = ["COMMANDS", "OURS", "Call", "efficiency", "read_calls"]
+__all__ = ["COMMANDS", "LARGEST_ERROR", "Call", "efficiency", "read_calls"]
 
-OURS = "pymc_arm"
 SMALLEST_ERROR = 1e-3
+LARGEST_ERROR = 0.5
 
 
 @dataclass(frozen=True)
@@ -69,29 +64,35 @@ class Call:
 
 def main_suite(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks suite")
-    parser.add_argument("names", nargs="*", help="models; all by default")
+    parser.add_argument(
+        "names", nargs="*", help="models, or 'peers' for those of PEER_MODELS; all by default"
+    )
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=4, help="calls after the first")
-    parser.add_argument("--peers", nargs="*", default=[], choices=sorted(PEERS))
+    parser.add_argument("--peers", nargs="*", default=[], choices=[*PEERS, "all"])
     parser.add_argument("--time-limit", type=float, default=120.0, help="of one call of a peer")
     parser.add_argument("--csv", type=Path, help="a file that every call is added to")
     options = parser.parse_args(arguments)
-    unknown = set(options.names) - set(PROBLEMS)
+    names = PEER_MODELS if options.names == ["peers"] else options.names or list(PROBLEMS)
+    unknown = set(names) - set(PROBLEMS)
     if unknown:
         parser.error(f"no model is called {sorted(unknown)}; they are {', '.join(PROBLEMS)}")
-    logging.getLogger("pymc").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")
+    peers = list(PEERS) if options.peers == ["all"] else options.peers
+    workers = [Worker(method, options.draws) for method in [OURS, *peers]]
     calls = read_calls(options.csv) if options.csv and options.csv.exists() else []
     print(_HEADER)
-    for name in options.names or PROBLEMS:
-        done = {call.method for call in calls if call.model == name}
-        methods = {OURS: _ours(options.draws), **{peer: PEERS[peer] for peer in options.peers}}
-        methods = {method: peer for method, peer in methods.items() if method not in done}
-        new = list(_run(PROBLEMS[name], methods, options.repeats, options.time_limit))
-        calls += new
-        if options.csv:
-            _append(options.csv, new)
-        _print_model(name, calls)
+    try:
+        for name in names:
+            done = {call.method for call in calls if call.model == name}
+            mine = [worker for worker in workers if worker.method not in done]
+            new = list(_run(PROBLEMS[name], mine, options.repeats, options.time_limit))
+            calls += new
+            if options.csv:
+                _append(options.csv, new)
+            _print_model(name, calls)
+    finally:
+        for worker in workers:
+            worker.stop()
     _print_means(calls)
 
 
@@ -127,66 +128,33 @@ def efficiency(calls: Sequence[Call]) -> float:
     return float(max(squared, SMALLEST_ERROR**2) * np.median([call.seconds for call in later]))
 
 
-def _ours(draws: int) -> Peer:
-    def prepare(model: pm.Model) -> Callable[[int], object]:
-        return lambda seed: (
-            pymc_arm.sample(model, draws=draws, random_seed=seed, progressbar=False).attrs
-        )
-
-    return prepare
-
-
 def _run(
-    problem: Problem, methods: dict[str, Peer], repeats: int, time_limit: float
+    problem: Problem, workers: Sequence[Worker], repeats: int, time_limit: float
 ) -> Iterator[Call]:
     """Call each method once, and then all of them in turn."""
-    runs: dict[str, Callable[[int], object]] = {}
+    failed = set()
     for seed in range(repeats + 1):
-        for method in list(methods) if seed == 0 else list(runs):
-            started = time.perf_counter()
-            result: object = np.nan
-            failure = ""
-            try:
-                with _limit(np.inf if method == OURS else time_limit):
-                    if seed == 0:
-                        runs[method] = methods[method](problem.build())
-                    result = runs[method](seed)
-            except Exception as error:
-                failure = f"{type(error).__name__}: {error}".replace("\n", " ")[:80]
-                runs.pop(method, None)
-            seconds = time.perf_counter() - started
-            row = Call(problem.name, method, seed, seconds, problem.log_evidence(), failure=failure)
-            yield _with_result(row, result)
+        for worker in workers:
+            if worker.method in failed:
+                continue
+            limit = np.inf if worker.method == OURS else time_limit
+            answer = worker.call(problem.name, seed, limit)
+            if answer.failure:
+                failed.add(worker.method)
+            row = Call(problem.name, worker.method, seed, answer.seconds, problem.log_evidence())
+            yield _with_answer(row, answer)
 
 
-def _with_result(call: Call, result: object) -> Call:
-    values = asdict(call)
-    if isinstance(result, dict):
-        values["log_evidence"] = result["log_marginal_likelihood"]
-        values["standard_error"] = result["log_marginal_likelihood_se"]
-        values["verdict"] = result["verdict"]
-    else:
-        values["log_evidence"] = float(result)
-    return Call(**values)
-
-
-@contextmanager
-def _limit(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the body after so many seconds."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError(f"more than {seconds:.0f} s")
-
-    if np.isinf(seconds):
-        yield
-        return
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, previous)
+def _with_answer(call: Call, answer: Answer) -> Call:
+    if isinstance(answer.result, dict):
+        return replace(
+            call,
+            log_evidence=answer.result["log_marginal_likelihood"],
+            standard_error=answer.result["log_marginal_likelihood_se"],
+            verdict=answer.result["verdict"],
+            failure=answer.failure,
+        )
+    return replace(call, log_evidence=answer.result, failure=answer.failure)
 
 
 def _append(file: Path, calls: Sequence[Call]) -> None:
@@ -205,7 +173,7 @@ def _append(file: Path, calls: Sequence[Call]) -> None:
 
 
 _HEADER = (
-    f"{'model':30s} {'method':14s} {'truth':>10s} {'mean err':>8s} {'rmse':>8s} {'se':>7s} "
+    f"{'model':30s} {'method':20s} {'truth':>10s} {'mean err':>8s} {'rmse':>8s} {'se':>7s} "
     f"{'z max':>5s} {'verdict':8s} {'first s':>8s} {'later s':>8s} {'ratio':>9s}"
 )
 
@@ -216,7 +184,7 @@ def _print_model(name: str, calls: Sequence[Call]) -> None:
     for method in dict.fromkeys(call.method for call in here):
         rows = [call for call in here if call.method == method]
         failures = [call.failure for call in rows if call.failure]
-        line = f"{name:30s} {method:14s} {rows[0].truth:10.3f} "
+        line = f"{name:30s} {method:20s} {rows[0].truth:10.3f} "
         if failures:
             print(f"{line}{failures[0]}", flush=True)
             continue
@@ -229,27 +197,45 @@ def _print_model(name: str, calls: Sequence[Call]) -> None:
         line += f"{np.median([call.seconds for call in rows[1:] or rows]):8.2f}"
         if method != OURS:
             line += f" {efficiency(rows) / own:9.1f}"
+        if np.max(np.abs(errors)) > LARGEST_ERROR:
+            line += f"  off by more than {LARGEST_ERROR}"
         print(line, flush=True)
 
 
 def _print_means(calls: Sequence[Call]) -> None:
-    """Print the geometric mean of the ratios, and the smallest one, for each peer."""
+    """Print the geometric mean of the ratios and the smallest one, of each peer and of the best."""
     by_model: dict[str, dict[str, list[Call]]] = {}
     for call in calls:
         by_model.setdefault(call.model, {}).setdefault(call.method, []).append(call)
+    best: dict[str, float] = {}
     for peer in dict.fromkeys(call.method for call in calls if call.method != OURS):
         ratios = {
             model: efficiency(methods[peer]) / efficiency(methods[OURS])
             for model, methods in by_model.items()
-            if peer in methods and np.isfinite(efficiency(methods[peer]))
+            if peer in methods and OURS in methods
         }
-        if ratios:
-            worst = min(ratios, key=ratios.__getitem__)
-            mean = np.exp(np.mean(np.log(list(ratios.values()))))
-            print(
-                f"{peer}: {len(ratios)} models, geometric mean of the ratios {mean:.1f}, "
-                f"smallest {ratios[worst]:.2g} ({worst})"
-            )
+        best = {model: min(ratio, best.get(model, np.inf)) for model, ratio in ratios.items()} | {
+            model: ratio for model, ratio in best.items() if model not in ratios
+        }
+        wrong = sum(
+            any(abs(call.error) > LARGEST_ERROR for call in methods.get(peer, []))
+            for methods in by_model.values()
+        )
+        _print_mean(peer, ratios, f", {wrong} off by more than {LARGEST_ERROR}" if wrong else "")
+    _print_mean("the best peer of each model", best, "")
+
+
+def _print_mean(name: str, ratios: dict[str, float], remark: str) -> None:
+    finite = {model: ratio for model, ratio in ratios.items() if np.isfinite(ratio)}
+    if not finite:
+        return
+    worst = min(finite, key=finite.__getitem__)
+    mean = np.exp(np.mean(np.log(list(finite.values()))))
+    failed = len(ratios) - len(finite)
+    print(
+        f"{name}: {len(finite)} models{f', {failed} failed' if failed else ''}{remark}, geometric "
+        f"mean of the ratios {mean:.1f}, smallest {finite[worst]:.2g} ({worst})"
+    )
 
 
 COMMANDS = {"suite": main_suite, "suite-table": main_table}

@@ -1,0 +1,91 @@
+"""Nested samplers: dynesty, nautilus and UltraNest.
+
+They see the prior as the image of the unit cube, and the log-likelihood as a function of that
+image, many points at a time where the library can use it.
+"""
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+import pymc as pm
+
+from benchmarks.peers.cube import compile_prior_transform
+from benchmarks.peers.target import Target
+
+__all__ = ["dynesty", "nautilus", "ultranest"]
+
+# Above it, UltraNest's documentation advises a step sampler.
+REGION_DIMENSIONS = 20
+
+
+def dynesty(model: pm.Model) -> Callable[[int], float]:
+    """Run the static sampler, which dynesty advises for evidences, in its defaults (500 points)."""
+    from dynesty import NestedSampler
+
+    target = Target(model)
+    transform = compile_prior_transform(target)
+    likelihood = target.compile(target.log_likelihood)
+
+    def run(seed: int) -> float:
+        rng = np.random.default_rng(seed)
+        sampler = NestedSampler(
+            lambda x: float(likelihood(x)), transform, target.dimension, rstate=rng
+        )
+        sampler.run_nested(print_progress=False)
+        return float(sampler.results.logz[-1])
+
+    return run
+
+
+def nautilus(model: pm.Model) -> Callable[[int], float]:
+    """Run nautilus in its defaults (2000 points, 10,000 effective samples)."""
+    from nautilus import Sampler
+
+    target = Target(model)
+    transform = compile_prior_transform(target, batched=True)
+    likelihood = target.compile_batched(target.log_likelihood)
+
+    def run(seed: int) -> float:
+        sampler = Sampler(
+            transform,
+            likelihood,
+            target.dimension,
+            vectorized=True,
+            pass_dict=False,
+            seed=seed,
+        )
+        sampler.run()
+        return float(sampler.log_z)
+
+    return run
+
+
+def ultranest(model: pm.Model) -> Callable[[int], float]:
+    """Run the reactive sampler in its defaults (400 points), with slices in high dimension."""
+    from ultranest import ReactiveNestedSampler, stepsampler
+
+    target = Target(model)
+    transform = compile_prior_transform(target, batched=True)
+    likelihood = target.compile_batched(target.log_likelihood)
+    names = [f"x{i}" for i in range(target.dimension)]
+
+    def run(seed: int) -> float:
+        np.random.seed(seed)  # noqa: NPY002 (the library's only source of randomness)
+        sampler = ReactiveNestedSampler(
+            names,
+            # Infinities are refused.
+            lambda x: np.maximum(likelihood(x), -1e100),
+            transform,
+            vectorized=True,
+        )
+        logging.getLogger("ultranest").setLevel(logging.ERROR)  # which making a sampler resets
+        if target.dimension > REGION_DIMENSIONS:
+            sampler.stepsampler = stepsampler.SliceSampler(
+                nsteps=2 * target.dimension,
+                generate_direction=stepsampler.generate_mixture_random_direction,
+            )
+        result = sampler.run(show_status=False, viz_callback=False)
+        return float(result["logz"])
+
+    return run

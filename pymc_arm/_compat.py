@@ -4,6 +4,7 @@ PyMC 5 returns ``arviz.InferenceData``, PyMC 6 an xarray ``DataTree``. Both are 
 and the rest of the package sees them only through the functions of this module.
 """
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ import xarray as xr
 from pymc.backends import arviz as pymc_arviz
 
 __all__ = [
+    "COMPILING",
     "PYMC_MAJOR",
     "InferenceTree",
     "constant_data",
@@ -26,6 +28,8 @@ __all__ = [
 ]
 
 PYMC_MAJOR = int(pm.__version__.split(".")[0])
+# PyTensor compiles, and changes its configuration, on one thread at a time.
+COMPILING = threading.RLock()
 
 if PYMC_MAJOR < 6:
     from pytensor.tensor.rewriting.ofg import inline_ofg_node

@@ -15,7 +15,7 @@ import scipy
 import xarray as xr
 
 from pymc_arm._compat import InferenceTree, get_group, set_attributes
-from pymc_arm.errors import TrustWarning
+from pymc_arm.errors import TrustWarning, callers_level
 
 __all__ = ["Reason", "Report", "diagnose", "judge"]
 
@@ -115,7 +115,7 @@ def judge(result: InferenceTree) -> InferenceTree:
     result.attrs.update(verdict)
     set_attributes(result, "arm", verdict)
     if report.status != "ok":
-        warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=3)
+        warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=callers_level())
     return result
 
 

@@ -1,11 +1,13 @@
 """What can go wrong, by name, so that users can catch or filter it."""
 
+import inspect
 from typing import Any
 
 __all__ = [
     "ArmWarning",
     "ChainError",
     "CheckpointError",
+    "ComparisonError",
     "ModelError",
     "PathError",
     "TimeLimitError",
@@ -45,6 +47,17 @@ class ChainError(PathError):
         return str(self.args[0])
 
 
+class ComparisonError(RuntimeError):
+    """A model of a comparison failed; the message names it, and the cause is its own error.
+
+    ``finished`` are the results of the other models, by name.
+    """
+
+    def __init__(self, message: str, finished: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.finished = finished
+
+
 class CheckpointError(RuntimeError):
     """A checkpoint can't be used; the message says what differs or is damaged."""
 
@@ -55,3 +68,11 @@ class TimeLimitError(RuntimeError):
 
 class ModelError(ValueError):
     """The model has no marginal likelihood that can be estimated; the message names the cause."""
+
+
+def callers_level() -> int:
+    """Return the ``stacklevel`` at which a warning names the line that called this package."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("pymc_arm."):
+        frame, level = frame.f_back, level + 1
+    return level

@@ -17,12 +17,14 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager
 from typing import Any
 
 import cloudpickle
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from pymc_arm._compat import COMPILING
 from pymc_arm.chains import Chain, Task, Unfinished, run_chain
 from pymc_arm.errors import ChainError
 from pymc_arm.forked import Ended, Outcome, Starts, can_fork, run_forked
@@ -30,12 +32,20 @@ from pymc_arm.identity import versions
 from pymc_arm.path import Path
 from pymc_arm.progress import ChainProgress
 
-__all__ = ["available_cores", "check_executor", "run_chains", "run_remotely"]
+__all__ = [
+    "available_cores",
+    "cancel",
+    "check_executor",
+    "collect_chains",
+    "one_blas_thread",
+    "outcome_of",
+    "run_chains",
+    "run_remotely",
+    "submit_chains",
+]
 
 # Runs that take less than this, in seconds, are over before processes would have started.
 PATIENCE = 0.3
-# One at a time: PyTensor compiles on one thread only.
-_compiling = threading.Lock()
 
 
 def run_chains(
@@ -79,10 +89,11 @@ def run_chains(
     length = None if path.length is None else path.length - 1
     progress = ChainProgress(len(generators), length, progressbar, first)
     starts: Starts = dict(enumerate(generators, start=first))
-    with _blas_controller().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         if executor is not None:
             with progress:
-                outcomes = _run_on(executor, path, recipe or path, task, starts, progress)
+                futures = submit_chains(executor, path, recipe or path, task, starts)
+                outcomes = _gather(futures, progress)
         elif workers > 1 and path.prefers_processes and can_fork():
             outcomes = _run_here(path, task, starts, progress, PATIENCE)
             if not any(isinstance(outcome, ChainError) for outcome in outcomes.values()):
@@ -94,7 +105,7 @@ def run_chains(
         else:
             with progress:
                 outcomes = _run_on_threads(path, task, starts, progress, workers)
-    return _collect(starts, outcomes)
+    return collect_chains(starts, outcomes)
 
 
 def check_executor(executor: Any, cores: int | None) -> None:
@@ -159,30 +170,23 @@ def _run_on_threads(
             raise
 
 
-def _run_on(
-    executor: Executor,
-    path: Path,
-    recipe: Any,
-    task: Task,
-    starts: Starts,
-    progress: ChainProgress,
-) -> dict[int, Outcome]:
-    """Run chains on a given executor; only threads can use the path as it is."""
+def submit_chains(
+    executor: Executor, path: Path, recipe: Any, task: Task, starts: Starts
+) -> dict[Future[Any], int]:
+    """Start chains on a given executor; only threads can use the path as it is."""
     if isinstance(executor, ThreadPoolExecutor):
-        futures = {
+        return {
             executor.submit(_attempt, path, task, number, start, None): number
             for number, start in starts.items()
         }
-        return _gather(futures, progress)
     here = versions()
     package = cloudpickle.dumps(recipe)
-    remote = {
+    return {
         executor.submit(
             run_remotely, here, package, cloudpickle.dumps((task, number, start))
         ): number
         for number, start in starts.items()
     }
-    return _gather(remote, progress)
 
 
 def run_remotely(expected: dict[str, str], package: bytes, call: bytes) -> Ended:
@@ -200,12 +204,12 @@ def run_remotely(expected: dict[str, str], package: bytes, call: bytes) -> Ended
             f"The worker on {platform.node()} has {', '.join(differing)}. Install the same "
             "versions everywhere: the same seed must give the same result."
         )
-    with _compiling:
+    with COMPILING:
         path = _unpack(package)
     task, number, start = cloudpickle.loads(call)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with _blas_controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             outcome = _attempt(path, task, number, start, None)
     return Ended(outcome, caught)
 
@@ -235,25 +239,34 @@ def _gather(futures: Mapping[Future[Any], int], progress: ChainProgress) -> dict
     outcomes: dict[int, Outcome] = {}
     try:
         for future in as_completed(futures):
-            number = futures[future]
-            try:
-                ended = future.result()
-            except CancelledError:
+            outcome = outcome_of(future)
+            if outcome is None:
                 continue
-            if isinstance(ended, Ended):
-                ended.repeat_warnings()
-                ended = ended.outcome
-            outcomes[number] = ended
-            progress.finish(number)
-            if isinstance(ended, ChainError):
-                _cancel(futures)
+            outcomes[futures[future]] = outcome
+            progress.finish(futures[future])
+            if isinstance(outcome, ChainError):
+                cancel(futures)
     except BaseException:
-        _cancel(futures)
+        cancel(futures)
         raise
     return outcomes
 
 
-def _cancel(futures: Iterable[Future[Any]]) -> None:
+def outcome_of(future: Future[Any]) -> Outcome | None:
+    """Return what became of a chain, with the warnings it gave; None if it was cancelled."""
+    try:
+        ended = future.result()
+    except CancelledError:
+        return None
+    if isinstance(ended, Ended):
+        ended.repeat_warnings()
+        ended = ended.outcome
+    outcome: Outcome = ended
+    return outcome
+
+
+def cancel(futures: Iterable[Future[Any]]) -> None:
+    """Start none of these chains that has not begun."""
     for future in futures:
         future.cancel()
 
@@ -268,7 +281,7 @@ def _unfinished(starts: Starts, outcomes: dict[int, Outcome]) -> Starts:
     return left
 
 
-def _collect(starts: Starts, outcomes: dict[int, Outcome]) -> list[Chain | None]:
+def collect_chains(starts: Starts, outcomes: Mapping[int, Outcome]) -> list[Chain | None]:
     """Return the chains in order, or raise the first error with the others' results in it."""
     chains = [outcomes.get(number) for number in starts]
     finished = [chain for chain in chains if isinstance(chain, Chain)]
@@ -284,6 +297,12 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread: more of them only wait for each other on arrays of this size."""
+    limit: AbstractContextManager[Any] = _blas_controller().limit(limits=1, user_api="blas")
+    return limit
 
 
 @functools.cache

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_arm._compat import COMPILING
 from pymc_arm.chains import Chain, Task, Unfinished, run_chain
 from pymc_arm.errors import ChainError
 from pymc_arm.path import Path
@@ -126,7 +127,8 @@ class _Worker:
         self._process = context.Process(
             target=_serve, args=(other, self.connection, os.getpid(), work), daemon=True
         )
-        with warnings.catch_warnings():
+        # Held while forking, so that no other thread holds it in the child for ever.
+        with COMPILING, warnings.catch_warnings():
             # The child touches nothing that a thread of this process may have held.
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)

@@ -1,5 +1,6 @@
 """Progress bars as in PyMC: one line a chain, with what the algorithm is doing."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -9,7 +10,7 @@ from rich.table import Column
 
 from pymc_arm.arm import Info
 
-__all__ = ["ChainProgress"]
+__all__ = ["ChainProgress", "ModelProgress"]
 
 
 class ChainProgress:
@@ -79,3 +80,44 @@ class ChainProgress:
         task = self._progress.tasks[self._tasks[chain]]
         self._progress.update(self._tasks[chain], total=max(task.completed, 1))
         self._progress.stop_task(self._tasks[chain])
+
+
+class ModelProgress:
+    """A line for each model of a comparison: how many of its chains have come to their end."""
+
+    def __init__(self, names: Sequence[str], visible: bool) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(table_column=Column(ratio=1)),
+            TextColumn("{task.completed:.0f} of {task.total:.0f} chains"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=not visible,
+        )
+        self._tasks = {name: self._progress.add_task(name, start=False, total=0) for name in names}
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+    def ask(self, model: str, chains: int) -> None:
+        """Show that a model needs so many more chains."""
+        task = self._progress.tasks[self._tasks[model]]
+        self._progress.start_task(task.id)
+        self._progress.update(task.id, total=(task.total or 0) + chains)
+
+    def advance(self, model: str) -> None:
+        """Show that a chain of a model has ended."""
+        self._progress.advance(self._tasks[model])
+
+    def finish(self, model: str) -> None:
+        """Stop the clock of a model."""
+        self._progress.stop_task(self._tasks[model])

@@ -2,12 +2,12 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path as FilePath
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from pymc_arm.chains import Chain, Task, pilot
 from pymc_arm.checkpoint import Checkpoint, Journal, Manifest, open_journal, read_manifest
 from pymc_arm.encoding import decode_generator, encode_generator
 from pymc_arm.errors import TimeLimitError
-from pymc_arm.executors import available_cores, check_executor, run_chains
+from pymc_arm.executors import available_cores, check_executor, one_blas_thread, run_chains
 from pymc_arm.identity import versions
 from pymc_arm.limits import check_memory
 from pymc_arm.path import Path
@@ -24,7 +24,7 @@ from pymc_arm.results import FLOOR, Estimates, choose
 from pymc_arm.search import find_missed
 from pymc_arm.settings import Settings
 
-__all__ = ["Options", "run_path"]
+__all__ = ["Options", "Request", "Rounds", "path_rounds", "run_rounds"]
 
 # Fewer draws than this can't tell how well an approximation fits.
 SMALLEST_CLOUD = 50
@@ -104,7 +104,49 @@ class Options:
         return Checkpoint(fspath(self.checkpoint))
 
 
-def run_path(
+@dataclass(frozen=True)
+class Request:
+    """Chains that a run can't go on without.
+
+    ``recipe`` makes the path anew in processes that have no copy of it.
+    """
+
+    path: Path
+    task: Task
+    generators: Sequence[np.random.Generator]
+    first: int
+    recipe: Callable[[], Path] | None
+
+
+Result = TypeVar("Result")
+# A run that asks for chains, is sent what became of them, and returns its result in the end: what
+# runs the chains may do so for many runs at once.
+Rounds = Generator[Request, list[Chain | None], Result]
+
+
+def run_rounds(rounds: Rounds[Result], options: Options) -> Result:
+    """Run the chains that a run asks for, and return its result."""
+    try:
+        request = next(rounds)
+        while True:
+            request = rounds.send(
+                run_chains(
+                    request.path,
+                    request.task,
+                    request.generators,
+                    first=request.first,
+                    cores=options.cores,
+                    executor=options.executor,
+                    recipe=request.recipe,
+                    progressbar=options.progressbar,
+                )
+            )
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+
+
+def path_rounds(
     path: Path,
     options: Options,
     settings: Mapping[str, Any],
@@ -112,8 +154,8 @@ def run_path(
     identity: Callable[[], Mapping[str, Any]],
     recipe: Callable[[], Path] | None = None,
     started: float | None = None,
-) -> tuple[list[Chain], Estimates, dict[str, Any]]:
-    """Run the chains of a path, refine them, and pool them.
+) -> Rounds[tuple[list[Chain], Estimates, dict[str, Any]]]:
+    """Ask for the chains of a path, refine them, and pool them.
 
     ``identity`` tells checkpoints of other runs apart, and ``recipe`` makes the path anew in other
     processes; ``started`` is when the time limit began to run. Returns the finished chains, their
@@ -141,21 +183,15 @@ def run_path(
     results: list[Chain] = []
     requested, ended_by = 0, ""
     while not ended_by:
-        ended = run_chains(
-            path,
-            task,
-            generators,
-            first=requested,
-            cores=options.cores,
-            executor=options.executor,
-            recipe=recipe,
-            progressbar=options.progressbar,
-        )
+        ended = yield Request(path, task, generators, requested, recipe)
         requested += len(ended)
         results.extend(chain for chain in ended if chain is not None)
         if not results:
             raise TimeLimitError(_nothing_finished(options))
-        refined = _refine(path, results, spare.spawn(len(results))) if options.refine else results
+        refined = results
+        if options.refine:
+            with one_blas_thread():
+                refined = _refine(path, results, spare.spawn(len(results)))
         estimates = choose(refined, options.refine)
         error = estimates.evidence.standard_error
         more = _chains_to_add(error, options.target_se, len(results), workers)
@@ -184,7 +220,8 @@ def run_path(
     if points:
         recorded["dimension"] = points[0].shape[1]
         if options.refine:
-            recorded |= _missed(path, points, estimates)
+            with one_blas_thread():
+                recorded |= _missed(path, points, estimates)
     return refined, estimates, recorded
 
 

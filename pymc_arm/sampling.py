@@ -13,6 +13,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_arm._compat import (
+    COMPILING,
     InferenceTree,
     constant_data,
     coords_and_dims,
@@ -27,11 +28,11 @@ from pymc_arm.generic.plan import Plan
 from pymc_arm.generic.prior import batched_function
 from pymc_arm.identity import model_identity, path_identity
 from pymc_arm.path import Path
-from pymc_arm.results import make_inference_tree
-from pymc_arm.runs import Options, run_path
+from pymc_arm.results import Estimates, make_inference_tree
+from pymc_arm.runs import Options, Rounds, path_rounds, run_rounds
 from pymc_arm.settings import Settings
 
-__all__ = ["plan", "sample", "sample_path"]
+__all__ = ["plan", "sample", "sample_path", "sample_rounds"]
 
 _log = logging.getLogger("pymc")
 
@@ -143,13 +144,7 @@ def sample(
     >>> round(float(idata.attrs["log_marginal_likelihood"]), 2)  # exactly -log(11)
     -2.4
     """
-    started = time.time()
-    model = pm.modelcontext(model)
-    options = dict(compile_kwargs or {})
-    backend = options.pop("backend", backend)
-    if options:
-        raise ValueError(f"compile_kwargs has {sorted(options)}; only 'backend' is understood.")
-    run_options = Options(
+    options = Options(
         draws,
         chains,
         cores,
@@ -164,52 +159,107 @@ def sample(
         resume,
         progressbar,
     )
-    settings.update(variant=variant, threshold=threshold, max_rounds=max_rounds)
-    Settings(**settings)  # before anything is compiled
+    rounds = sample_rounds(
+        model,
+        options,
+        order=order,
+        family=family,
+        return_inferencedata=return_inferencedata,
+        idata_kwargs=idata_kwargs,
+        backend=backend,
+        compile_kwargs=compile_kwargs,
+        family_kwargs=family_kwargs,
+        variant=variant,
+        threshold=threshold,
+        max_rounds=max_rounds,
+        **settings,
+    )
+    return run_rounds(rounds, options)
+
+
+def sample_rounds(
+    model: pm.Model | None,
+    options: Options,
+    *,
+    order: str | Sequence[Any] = "auto",
+    family: str = "auto",
+    return_inferencedata: bool = True,
+    idata_kwargs: Mapping[str, Any] | None = None,
+    backend: str | None = None,
+    compile_kwargs: Mapping[str, Any] | None = None,
+    family_kwargs: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Rounds[Any]:
+    """Return a run of :func:`sample` that has not begun; wrong arguments are refused now."""
+    model = pm.modelcontext(model)
+    compilation = dict(compile_kwargs or {})
+    backend = compilation.pop("backend", backend)
+    if compilation:
+        raise ValueError(f"compile_kwargs has {sorted(compilation)}; only 'backend' is understood.")
+    threshold = Settings(**settings).threshold
     chosen, _ = find_family(model, family)
-    attributes: dict[str, Any] = {"family": "generic" if chosen is None else chosen.name}
     recipe: Callable[[], Path]
     if chosen is None:
+        # Data is tempered in so that gamma equals the threshold: then it is time to resample.
+        settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
         recipe = functools.partial(compile_model, model, order=order, backend=backend)
     else:
         recipe = functools.partial(chosen.build, model, **dict(family_kwargs or {}))
-    path = recipe()
+
+    def rounds() -> Rounds[Any]:
+        results, estimates, recorded = yield from _model_rounds(
+            model, "generic" if chosen is None else chosen.name, recipe, options, settings
+        )
+        if not return_inferencedata:
+            return results
+        if chosen is not None:
+            results = [_with_deterministics(model, chain) for chain in results]
+        coords, dims = coords_and_dims(model)
+        result = make_inference_tree(
+            results,
+            estimates,
+            recorded,
+            coords=coords,
+            dims=dims,
+            observed=observed_data(model),
+            constants=constant_data(model),
+        )
+        judge(result)
+        if dict(idata_kwargs or {}).get("log_likelihood"):
+            with model:
+                pm.compute_log_likelihood(result, progressbar=False)
+        return result
+
+    return rounds()
+
+
+def _model_rounds(
+    model: pm.Model,
+    family: str,
+    recipe: Callable[[], Path],
+    options: Options,
+    settings: Mapping[str, Any],
+) -> Rounds[tuple[list[Chain], Estimates, dict[str, Any]]]:
+    """Compile a model, and run its path."""
+    started = time.time()
+    attributes = {"family": family}
+    with COMPILING:
+        path = recipe()
     if isinstance(path, ModelPath):
         attributes["backend"] = path.density.backend
         attributes["corrections"] = "; ".join(
             f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in path.corrections
         )
-    _log.info("Adaptive Resample-Move: %d chains of %d particles", chains, draws)
-    if chosen is None:
-        # Data is tempered in so that gamma equals the threshold: then it is time to resample.
-        settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
-    results, estimates, recorded = run_path(
+    _log.info("Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws)
+    results, estimates, recorded = yield from path_rounds(
         path,
-        run_options,
+        options,
         settings,
         identity=lambda: {**path_identity(path), **model_identity(model, path)},
         recipe=recipe,
         started=started,
     )
-    if not return_inferencedata:
-        return results
-    if chosen is not None:
-        results = [_with_deterministics(model, chain) for chain in results]
-    coords, dims = coords_and_dims(model)
-    result = make_inference_tree(
-        results,
-        estimates,
-        {**recorded, **attributes},
-        coords=coords,
-        dims=dims,
-        observed=observed_data(model),
-        constants=constant_data(model),
-    )
-    judge(result)
-    if dict(idata_kwargs or {}).get("log_likelihood"):
-        with model:
-            pm.compute_log_likelihood(result, progressbar=False)
-    return result
+    return results, estimates, {**recorded, **attributes}
 
 
 def plan(
@@ -332,9 +382,8 @@ def sample_path(
         resume,
         progressbar,
     )
-    results, estimates, recorded = run_path(
-        path, options, settings, identity=lambda: path_identity(path)
-    )
+    rounds = path_rounds(path, options, settings, identity=lambda: path_identity(path))
+    results, estimates, recorded = run_rounds(rounds, options)
     result = make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
     return judge(result)
 

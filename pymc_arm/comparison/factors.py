@@ -192,8 +192,8 @@ def bayes_factor(
         names = (found[0] or "first", found[1] or "second")
         if names[0] == names[1]:
             names = ("first", "second")
-    results = run_models({"0": first, "1": second}, sample_kwargs)
-    difference = subtract(read_evidence(results["0"]), read_evidence(results["1"]))
+    results = run_models({"first": first, "second": second}, sample_kwargs)
+    difference = subtract(read_evidence(results["first"]), read_evidence(results["second"]))
     return BayesFactor(
         difference.log_evidence,
         difference.standard_error,

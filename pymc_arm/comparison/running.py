@@ -1,45 +1,189 @@
-"""Run the models of a comparison that have not been run yet."""
+"""Run the models of a comparison that have not been run yet.
+
+On this machine they run one after another, each with its chains on all cores. On an executor the
+chains of all models are in flight together, and this process compiles a model, or refines one,
+while the chains of others run elsewhere. What a model does depends on its own random stream alone,
+so its result is the same either way. Everything here happens on the calling thread: it waits for
+whichever chain ends next, and goes on with the model that has all of its chains.
+"""
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
-from pymc_arm.checkpoint import Checkpoint
-from pymc_arm.sampling import sample
+from pymc_arm.chains import Chain
+from pymc_arm.errors import ChainError, ComparisonError
+from pymc_arm.executors import cancel, collect_chains, one_blas_thread, outcome_of, submit_chains
+from pymc_arm.forked import Outcome, Starts
+from pymc_arm.progress import ModelProgress
+from pymc_arm.runs import Options, Request, Rounds, run_rounds
+from pymc_arm.sampling import sample_rounds
 
 __all__ = ["run_models"]
 
 
-def run_models(models: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Sample the models among these, each with a random stream and a checkpoint of its own."""
+def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Sample the models among these, each with a random stream and a checkpoint of its own.
+
+    If one of them fails the others come to their end.
+    """
     waiting = [name for name, model in models.items() if isinstance(model, pm.Model)]
-    if options and not waiting:
+    if keywords and not waiting:
         raise TypeError(
-            f"{sorted(options)} would be passed to pymc_arm.sample, but every model has been run."
+            f"{sorted(keywords)} would be passed to pymc_arm.sample, but every model has been run."
         )
-    results = dict(models)
-    for place, name in enumerate(waiting):
-        own = dict(options)
-        seed, checkpoint = own.get("random_seed"), own.get("checkpoint")
-        if isinstance(seed, int | np.integer):
-            # Different models on one stream would have correlated errors.
-            own["random_seed"] = int(
-                np.random.SeedSequence([int(seed), place]).generate_state(1)[0]
-            )
-        if checkpoint is not None:
-            own["checkpoint"] = _subdirectory(checkpoint, f"{place}-{name}")
-        results[name] = sample(models[name], **own)
-    return results
+    names = {option.name for option in fields(Options)}
+    shared = Options(**{name: value for name, value in keywords.items() if name in names})
+    others = {name: value for name, value in keywords.items() if name not in names}
+    options = {name: _own_options(shared, place, name) for place, name in enumerate(waiting)}
+    runs = {name: sample_rounds(models[name], options[name], **others) for name in waiting}
+    if shared.executor is None:
+        ends = {name: _run_alone(runs[name], options[name]) for name in waiting}
+    else:
+        with ModelProgress(waiting, shared.progressbar) as progress:
+            ends = _run_together(runs, shared.executor, progress)
+    results = {name: ends.get(name, _End(model)) for name, model in models.items()}
+    finished = {name: end.result for name, end in results.items() if end.error is None}
+    for name, end in results.items():
+        if end.error is not None:
+            raise ComparisonError(_explain(name, end.error, finished), finished) from end.error
+    return finished
 
 
-def _subdirectory(checkpoint: Any, name: str) -> Checkpoint:
-    """Return a checkpoint below the one that was given, since a run needs one for itself."""
-    if not isinstance(checkpoint, Checkpoint):
-        checkpoint = Checkpoint(checkpoint)
-    folder = re.sub(r"[^\w.-]+", "_", name)
-    return replace(checkpoint, directory=Path(checkpoint.directory) / folder)
+@dataclass(frozen=True)
+class _End:
+    """The result of a model, or its error."""
+
+    result: Any = None
+    error: Exception | None = None
+
+
+def _run_alone(rounds: Rounds[Any], options: Options) -> _End:
+    try:
+        return _End(run_rounds(rounds, options))
+    except Exception as error:
+        return _End(error=error)
+
+
+def _run_together(
+    runs: Mapping[str, Rounds[Any]], executor: Executor, progress: ModelProgress
+) -> dict[str, _End]:
+    """Run models with all of their chains on an executor at once."""
+    # Chains on threads share this process with the compiler, so neither may disturb the other.
+    here = isinstance(executor, ThreadPoolExecutor)
+    ends: dict[str, _End] = {}
+    flights: dict[str, _Flight] = {}
+
+    def resume(name: str, ended: list[Chain | None] | None) -> None:
+        try:
+            flight = _Flight(runs[name].send(ended))  # type: ignore[arg-type]
+            if not here:
+                flight.submit(executor)
+        except StopIteration as end:
+            ends[name] = _End(end.value)
+        except Exception as error:
+            ends[name] = _End(error=error)
+        else:
+            flights[name] = flight
+            progress.ask(name, len(flight.starts))
+
+    try:
+        for name in runs:
+            resume(name, None)
+        while flights:
+            with one_blas_thread():
+                if here:
+                    for flight in flights.values():
+                        flight.submit(executor)
+                landed = _wait(flights, progress, for_all=here)
+            for name in landed:
+                try:
+                    ended = flights.pop(name).chains()
+                except Exception as error:
+                    ends[name] = _End(error=error)
+                else:
+                    resume(name, ended)
+                if name in ends:
+                    progress.finish(name)
+    except BaseException:
+        for flight in flights.values():
+            cancel(flight.pending)
+        raise
+    return ends
+
+
+class _Flight:
+    """The chains that a model waits for."""
+
+    def __init__(self, request: Request) -> None:
+        self.starts: Starts = dict(enumerate(request.generators, start=request.first))
+        self.pending: dict[Future[Any], int] = {}
+        self._request = request
+        self._outcomes: dict[int, Outcome] = {}
+        self._error: Exception | None = None
+
+    def submit(self, executor: Executor) -> None:
+        """Start the chains."""
+        asked = self._request
+        recipe = asked.recipe or asked.path
+        self.pending = submit_chains(executor, asked.path, recipe, asked.task, self.starts)
+
+    def land(self, future: Future[Any]) -> None:
+        """Take the outcome of a chain; after a failure start no more of them."""
+        number = self.pending.pop(future)
+        try:
+            outcome = outcome_of(future)
+        except Exception as error:
+            self._error = self._error or error
+            outcome = None
+        if outcome is not None:
+            self._outcomes[number] = outcome
+        if self._error is not None or isinstance(outcome, ChainError):
+            cancel(self.pending)
+
+    def chains(self) -> list[Chain | None]:
+        """Return the chains, or raise the error of one."""
+        if self._error is not None:
+            raise self._error
+        return collect_chains(self.starts, self._outcomes)
+
+
+def _wait(flights: Mapping[str, _Flight], progress: ModelProgress, *, for_all: bool) -> list[str]:
+    """Wait until a model has all of its chains, or every model has; return which do."""
+    while True:
+        landed = [name for name, flight in flights.items() if not flight.pending]
+        if len(landed) >= (len(flights) if for_all else 1):
+            return landed
+        pending = {future: name for name in flights for future in flights[name].pending}
+        for future in wait(pending, return_when=FIRST_COMPLETED).done:
+            flights[pending[future]].land(future)
+            progress.advance(pending[future])
+
+
+def _explain(name: str, error: Exception, finished: Mapping[str, Any]) -> str:
+    message = f"Model {name!r} failed: {type(error).__name__}: {error}"
+    if not finished:
+        return message
+    return f"{message} The results of {sorted(finished)} are in this error's `finished`."
+
+
+def _own_options(shared: Options, place: int, name: str) -> Options:
+    """Return the options of one of the models."""
+    seed, directory = shared.random_seed, shared.directory
+    # Different models on one stream would have correlated errors.
+    if isinstance(seed, np.random.Generator):
+        (seed,) = seed.spawn(1)
+    elif seed is not None:
+        entropy = [*np.atleast_1d(seed).tolist(), place]
+        seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+    if directory is not None:
+        # A run needs a directory for itself.
+        folder = re.sub(r"[^\w.-]+", "_", f"{place}-{name}")
+        directory = replace(directory, directory=Path(directory.directory) / folder)
+    return replace(shared, random_seed=seed, checkpoint=directory)

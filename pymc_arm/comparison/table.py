@@ -33,13 +33,21 @@ def compare(
     models
         By name: results of :func:`pymc_arm.sample` or of ``pm.sample_smc``, models that are still
         to be run, or :class:`pymc_arm.results.Evidence`. Models run one after another, each with
-        its chains on all cores, or on the ``executor``.
+        its chains on all cores; with an ``executor`` the chains of all models run together. The
+        numbers are the same.
     prior_odds
         The prior weight of each model, by name or in the order of ``models``; they need not add
         up to one. By default all models are equally probable.
     **sample_kwargs
         Passed to :func:`pymc_arm.sample`, the same for every model: ``draws``, ``target_se``,
-        ``executor`` and so on. A ``checkpoint`` gets a folder for each model.
+        ``executor`` and so on. A ``checkpoint`` gets a folder for each model, and a
+        ``time_limit`` counts for each from where its compilation begins.
+
+    Raises
+    ------
+    ComparisonError
+        If a model fails, after the others have come to their end; their results are in its
+        ``finished``.
 
     Returns
     -------

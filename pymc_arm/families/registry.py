@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pymc as pm
 
-from pymc_arm.errors import ArmWarning
+from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.path import Path
 
 __all__ = ["Family", "Match", "families", "find_family", "register", "unregister"]
@@ -128,5 +128,5 @@ def _report(name: str, what: str, error: Exception) -> None:
     warnings.warn(
         f"The model family {name!r} {what} and is passed over: {type(error).__name__}: {error}",
         ArmWarning,
-        stacklevel=4,
+        stacklevel=callers_level(),
     )

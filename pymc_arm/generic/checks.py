@@ -19,7 +19,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm.errors import ArmWarning, ModelError
+from pymc_arm.errors import ArmWarning, ModelError, callers_level
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.prior import INTERPRETED
 from pymc_arm.generic.terms import Layout, TermBlock
@@ -153,7 +153,7 @@ def _ordered(rv: TensorVariable) -> Correction:
             "of the ordered region is not known, so log Z is short of a constant. Give all "
             "elements the same prior for a log Z that can be compared.",
             ArmWarning,
-            stacklevel=2,
+            stacklevel=callers_level(),
         )
         return Correction(rv.name, 0.0, "ordered: not corrected, its elements are not exchangeable")
     factor = rows * float(scipy.special.gammaln(length + 1))

@@ -13,7 +13,7 @@ import pymc as pm
 from pymc.distributions.custom import CustomDistRV
 
 from pymc_arm.approximation import BentStudent
-from pymc_arm.errors import ArmWarning
+from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.support import Support
 from pymc_arm.generic.terms import Layout, Slot
@@ -51,7 +51,7 @@ def check_normalizers(
                 f"includes that constant. Subtract it in logp= (or correct random=) for a log Z "
                 "that can be compared with other models.",
                 ArmWarning,
-                stacklevel=4,
+                stacklevel=callers_level(),
             )
 
 

@@ -22,6 +22,8 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm._compat import COMPILING
+
 __all__ = ["INTERPRETED", "PriorSampler", "batched_function", "interpreted"]
 
 INTERPRETED = Mode(linker="py", optimizer=None)
@@ -38,7 +40,6 @@ class PriorSampler:
     def __init__(self, model: pm.Model) -> None:
         self.variables = list(model.free_RVs)
         self._values = [_forward(model, rv) for rv in self.variables]
-        self._lock = threading.Lock()
         self._size: Variable | None = pt.lscalar("size")
         self._function: Callable[..., Sequence[np.ndarray]] | None = None
 
@@ -47,7 +48,7 @@ class PriorSampler:
         if not self.variables:
             return []
         # Generators are set from outside and inner graphs compile at their first call.
-        with self._lock, warnings.catch_warnings(), interpreted():
+        with COMPILING, warnings.catch_warnings(), interpreted():
             warnings.simplefilter("ignore")
             if self._size is not None:
                 try:

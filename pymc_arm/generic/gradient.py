@@ -15,6 +15,7 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm._compat import COMPILING
 from pymc_arm.generic.interpret import Program, compile_with_numpy
 from pymc_arm.generic.prior import INTERPRETED
 from pymc_arm.generic.terms import TermBlock
@@ -55,7 +56,8 @@ class Gradient:
         with self._lock:
             if not self._tried:
                 self._tried = True
-                self._function = self._compile()
+                with COMPILING:
+                    self._function = self._compile()
         return self._function is not None
 
     def __call__(self, points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

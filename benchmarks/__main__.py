@@ -3,7 +3,17 @@
 import importlib
 import sys
 
-MODULES = ("suite_run", "bias", "bayes_factors", "calibration", "gpc", "rbm", "fuzz", "faults")
+MODULES = (
+    "suite_run",
+    "suite_plot",
+    "bias",
+    "bayes_factors",
+    "calibration",
+    "gpc",
+    "rbm",
+    "fuzz",
+    "faults",
+)
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from benchmarks.peers import PEER_MODELS, PEERS
 from benchmarks.suite import PROBLEMS, Problem
 from benchmarks.workers import OURS, Answer, Worker
 
-__all__ = ["COMMANDS", "LARGEST_ERROR", "Call", "efficiency", "read_calls"]
+__all__ = ["COMMANDS", "LARGEST_ERROR", "Call", "efficiency", "read_calls", "write_calls"]
 
 SMALLEST_ERROR = 1e-3
 LARGEST_ERROR = 0.5
@@ -88,7 +88,7 @@ def main_suite(arguments: list[str]) -> None:
             new = list(_run(PROBLEMS[name], mine, options.repeats, options.time_limit))
             calls += new
             if options.csv:
-                _append(options.csv, new)
+                write_calls(options.csv, new)
             _print_model(name, calls)
     finally:
         for worker in workers:
@@ -113,6 +113,22 @@ def read_calls(file: Path) -> list[Call]:
             Call(**{field.name: field.type(row[field.name]) for field in fields(Call)})
             for row in csv.DictReader(stream)
         ]
+
+
+def write_calls(file: Path, calls: Sequence[Call]) -> None:
+    """Add calls to a file, which is made where there is none."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = not file.exists()
+    with open(file, "a", newline="") as stream:
+        writer = csv.DictWriter(stream, [field.name for field in fields(Call)])
+        if fresh:
+            writer.writeheader()
+        for call in calls:
+            row = asdict(call)
+            row["seconds"] = f"{call.seconds:.3f}"
+            for name in ("truth", "log_evidence", "standard_error"):
+                row[name] = f"{row[name]:.6f}"
+            writer.writerow(row)
 
 
 def efficiency(calls: Sequence[Call]) -> float:
@@ -157,23 +173,8 @@ def _with_answer(call: Call, answer: Answer) -> Call:
     return replace(call, log_evidence=answer.result, failure=answer.failure)
 
 
-def _append(file: Path, calls: Sequence[Call]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not file.exists()
-    with open(file, "a", newline="") as stream:
-        writer = csv.DictWriter(stream, [field.name for field in fields(Call)])
-        if fresh:
-            writer.writeheader()
-        for call in calls:
-            row = asdict(call)
-            row["seconds"] = f"{call.seconds:.3f}"
-            for name in ("truth", "log_evidence", "standard_error"):
-                row[name] = f"{row[name]:.6f}"
-            writer.writerow(row)
-
-
 _HEADER = (
-    f"{'model':30s} {'method':20s} {'truth':>10s} {'mean err':>8s} {'rmse':>8s} {'se':>7s} "
+    f"{'model':36s} {'method':20s} {'truth':>10s} {'mean err':>8s} {'rmse':>8s} {'se':>7s} "
     f"{'z max':>5s} {'verdict':8s} {'first s':>8s} {'later s':>8s} {'ratio':>9s}"
 )
 
@@ -184,7 +185,7 @@ def _print_model(name: str, calls: Sequence[Call]) -> None:
     for method in dict.fromkeys(call.method for call in here):
         rows = [call for call in here if call.method == method]
         failures = [call.failure for call in rows if call.failure]
-        line = f"{name:30s} {method:20s} {rows[0].truth:10.3f} "
+        line = f"{name:36s} {method:20s} {rows[0].truth:10.3f} "
         if failures:
             print(f"{line}{failures[0]}", flush=True)
             continue
@@ -196,7 +197,7 @@ def _print_model(name: str, calls: Sequence[Call]) -> None:
         line += f"{'/'.join(sorted(verdicts)) or 'ok':8s} {rows[0].seconds:8.2f} "
         line += f"{np.median([call.seconds for call in rows[1:] or rows]):8.2f}"
         if method != OURS:
-            line += f" {efficiency(rows) / own:9.1f}"
+            line += f" {efficiency(rows) / own:9.3g}"
         if np.max(np.abs(errors)) > LARGEST_ERROR:
             line += f"  off by more than {LARGEST_ERROR}"
         print(line, flush=True)
@@ -234,7 +235,7 @@ def _print_mean(name: str, ratios: dict[str, float], remark: str) -> None:
     failed = len(ratios) - len(finite)
     print(
         f"{name}: {len(finite)} models{f', {failed} failed' if failed else ''}{remark}, geometric "
-        f"mean of the ratios {mean:.1f}, smallest {finite[worst]:.2g} ({worst})"
+        f"mean of the ratios {mean:.3g}, smallest {finite[worst]:.3g} ({worst})"
     )
 
 

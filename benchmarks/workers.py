@@ -20,7 +20,8 @@ import numpy as np
 __all__ = ["OURS", "Answer", "Worker"]
 
 OURS = "pymc_arm"
-NOT_INSTALLED = "not installed: pip install '.[bench]'"
+# How to install what the extra does not.
+INSTALLATIONS = {"particles": "pip install --no-deps particles"}
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,9 @@ def _serve(connection: Connection, method: str, draws: int) -> None:
                 run = None
                 run = prepare(PROBLEMS[problem].build())
             result = run(seed)
-        except ModuleNotFoundError:
-            failure = NOT_INSTALLED
+        except ModuleNotFoundError as error:
+            remedy = INSTALLATIONS.get(error.name or "", "pip install '.[bench]'")
+            failure = f"not installed: {remedy}"
         except Exception as error:
             failure = f"{type(error).__name__}: {error}".replace("\n", " ")[:80]
         connection.send(Answer(time.perf_counter() - started, result, failure))

@@ -1,7 +1,7 @@
 """`particles`: waste-free tempering and IBIS, by an author of both.
 
 Its random-walk moves are its default; 200 chains of 100 are what its documentation shows. Releases
-to 0.4 ask for NumPy 1 but run with NumPy 2, so it is installed without its dependencies.
+to 0.4 ask for NumPy 1 but run with NumPy 2: ``pip install --no-deps particles``.
 """
 
 from collections.abc import Callable

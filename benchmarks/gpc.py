@@ -276,6 +276,7 @@ def plot_growth(options, seconds, bytes_used, time_exponent, memory_exponent) ->
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     axes[0].loglog(options.sizes, seconds, "o-")
@@ -285,6 +286,8 @@ def plot_growth(options, seconds, bytes_used, time_exponent, memory_exponent) ->
     for axis, ticks in zip(axes, (options.sizes, options.particles), strict=True):
         axis.set_xticks(ticks, [str(tick) for tick in ticks])
         axis.minorticks_off()
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
     figure.savefig(options.plot, dpi=100)
     print(f"figure written to {options.plot}")
 

@@ -11,6 +11,8 @@ from pymc_arm.plots.style import GRAY, MOST_NAMED_STEPS, new_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
 
 __all__ = ["plot_evidence_path"]
 
@@ -84,6 +86,7 @@ def plot_evidence_path(
         axis.plot(places, running, color=color, marker=marker, markersize=4, label=name)
         half = 2 * np.nan_to_num(errors)
         axis.fill_between(places, running - half, running + half, color=color, alpha=0.2, lw=0)
+    axis.margins(y=0.15)
     if len(read) > 1:
         labels = reference.labels if x is None else [f"{place:g}" for place in places]
         _name_observations(axis, places, list(lines.values()), labels, annotate)
@@ -92,7 +95,6 @@ def plot_evidence_path(
     if x is None:
         axis.set_xlabel("observations" if reference.per_observation else "steps of the run")
         axis.locator_params(axis="x", integer=True)
-    axis.margins(y=0.15)
     return axis
 
 
@@ -105,7 +107,23 @@ def _name_observations(
 ) -> None:
     """Name the observations that move a line most, as far apart as their names are wide."""
     running, contributions = (np.array([line[k] for line in lines]) for k in (0, 2))
+    axis.autoscale_view()
+    drawn = _points_on_lines(axis, places, running)
     named: list[int] = []
+
+    def annotate(line: int, number: int, right: int, up: int) -> "Annotation":
+        return axis.annotate(
+            f"{labels[number]}: {contributions[line, number]:+.1f}",
+            (float(places[number]), float(running[line, number])),
+            xytext=(right, up),
+            textcoords="offset points",
+            ha="left" if right > 0 else "right",
+            va="bottom" if up > 0 else "top",
+            fontsize="small",
+            color=f"C{line}",
+            arrowprops={"arrowstyle": "-", "color": f"C{line}", "linewidth": 0.6},
+        )
+
     for flat in np.argsort(-np.abs(contributions), axis=None).tolist():
         line, number = divmod(flat, len(labels))
         if len(named) == limit:
@@ -117,15 +135,51 @@ def _name_observations(
         upwards = running[line, number] >= running[:, number].max()
         rising = running[line, number] >= running[line, 0]
         right = number < 0.8 * len(labels) and (upwards != rising or number < 0.2 * len(labels))
-        axis.annotate(
-            f"{labels[number]}: {contributions[line, number]:+.1f}",
-            (float(places[number]), float(running[line, number])),
-            xytext=(16 if right else -16, 16 if upwards else -16),
-            textcoords="offset points",
-            ha="left" if right else "right",
-            va="bottom" if upwards else "top",
-            fontsize="small",
-            color=f"C{line}",
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
-            arrowprops={"arrowstyle": "-", "color": f"C{line}", "linewidth": 0.6},
-        )
+        preferred = 1 if right else -1, 1 if upwards else -1
+        corners = [(a * preferred[0], b * preferred[1]) for b in (1, -1) for a in (1, -1)]
+        hidden: dict[tuple[int, int, int], int] = {}
+        for distance in (16, 30, 50):
+            for sideways, height in corners:
+                label = annotate(line, number, distance * sideways, distance * height)
+                hidden[sideways, height, distance] = _count_covered(axis, label, drawn)
+                label.remove()
+        sideways, height, distance = min(hidden, key=lambda corner: hidden[corner])
+        label = annotate(line, number, distance * sideways, distance * height)
+        drawn = np.concatenate([drawn, _grid(label)])
+
+
+def _points_on_lines(axis: "Axes", places: np.ndarray, running: np.ndarray) -> np.ndarray:
+    """Return points along lines, a few pixels apart, in pixels."""
+    fine = np.linspace(0, len(places) - 1, 500)
+    steps = np.arange(len(places))
+    x = np.interp(fine, steps, places)
+    lines = [np.column_stack([x, np.interp(fine, steps, line)]) for line in running]
+    points: np.ndarray = axis.transData.transform(np.concatenate(lines))
+    return points
+
+
+def _count_covered(axis: "Axes", label: "Annotation", points: np.ndarray) -> int:
+    """Return how many points a label and its arrow would cover."""
+    box = _box(label)
+    inside = (points > (box.x0 - 4, box.y0 - 4)) & (points < (box.x1 + 4, box.y1 + 4))
+    start = axis.transData.transform(label.xy)
+    end = np.clip(start, (box.x0, box.y0), (box.x1, box.y1))
+    # The arrow begins on its own line; what it crosses later on belongs to others.
+    arrow = start + np.linspace(0.4, 1, 12)[:, None] * (end - start)
+    distances = np.linalg.norm(points[:, None] - arrow, axis=2).min(axis=1)
+    return int(np.sum(inside.all(axis=1) | (distances < 2)))
+
+
+def _grid(label: "Annotation") -> np.ndarray:
+    """Return points all over a label, so that no other covers it."""
+    box = _box(label)
+    x, y = np.meshgrid(np.linspace(box.x0, box.x1, 20), np.linspace(box.y0, box.y1, 6))
+    return np.column_stack([x.ravel(), y.ravel()])
+
+
+def _box(label: "Annotation") -> "Bbox":
+    """Return where the words of a label are, in pixels, without its arrow."""
+    from matplotlib.text import Text
+
+    label.get_window_extent()  # places the words
+    return Text.get_window_extent(label)

@@ -98,6 +98,8 @@ def run_chains(
             outcomes = _run_here(path, task, starts, progress, PATIENCE)
             if not any(isinstance(outcome, ChainError) for outcome in outcomes.values()):
                 left = _unfinished(starts, outcomes)
+                if left:
+                    path.prepare()
                 outcomes.update(run_forked(path, task, left, workers, progress))
         elif workers == 1 or path.one_chain_at_a_time:
             with progress:

@@ -175,6 +175,9 @@ class Path(ABC):
         """Return the gradient of :meth:`log_density` where it helps a fit, or None."""
         return None
 
+    def prepare(self) -> None:  # noqa: B027
+        """Compile what chains will need, before the process is copied for each of them."""
+
     def particle_bytes(self) -> int:
         """Return about how much memory a particle takes at p_N, by how much a step adds."""
         rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ can't derive, or not batch into array operations, is moved without one.
 
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytensor
@@ -23,7 +23,7 @@ from pymc_arm.generic.terms import TermBlock
 __all__ = ["Gradient"]
 
 # Elements evaluated at once; see CHUNK in density.py. A gradient holds several such arrays.
-CHUNK = 32_768
+CHUNK = 65_536
 
 
 class Gradient:
@@ -47,7 +47,8 @@ class Gradient:
         self._count = count
         self._graphs = x, [piece for block in blocks for piece in block.pieces]
         self._reference = reference[:8]
-        self._function: Callable[..., Sequence[np.ndarray]] | None = None
+        self._function: Program | None = None
+        self._bound: tuple[bytes, Program] | None = None
         self._tried = False
         self._lock = threading.Lock()
 
@@ -65,19 +66,29 @@ class Gradient:
 
         Where the density is zero, so is the gradient.
         """
-        assert self._function is not None
+        function = self._for_weights(weights)
         values, gradients = np.empty(len(points)), np.empty_like(points)
         chunk = max(1, CHUNK // max(len(weights), points.shape[1], 1))
         for first in range(0, len(points), chunk):
             part = slice(first, first + chunk)
-            values[part], gradients[part] = self._function(points[part], weights)
+            values[part], gradients[part] = function(points[part])
         values[np.isnan(values)] = -np.inf
         gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
         return values, gradients
 
-    def _compile(self) -> Callable[..., Sequence[np.ndarray]] | None:
+    def _for_weights(self, weights: np.ndarray) -> Program:
+        """Return the function for some weights; the ones used last are at hand."""
+        assert self._function is not None
+        key = weights.tobytes()
+        bound = self._bound
+        if bound is None or bound[0] != key:
+            self._bound = bound = key, self._function.bind(weights)
+        return bound[1]
+
+    def _compile(self) -> Program | None:
         x, pieces = self._graphs
-        rows, weights = pt.dmatrix("X"), pt.dvector("weights")
+        rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
+        weights = pt.tensor("weights", dtype="float64", shape=(self._count,))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -90,7 +101,7 @@ class Gradient:
                     total += pt.sum(pt.switch(pt.gt(own, 0), own * piece, 0.0))
                 gradient = pytensor.grad(total, x)
                 graphs = vectorize_graph([total, gradient], {x: rows})
-                function = compile_with_numpy([rows, weights], *graphs)
+                function = compile_with_numpy([rows, weights], *graphs, trusted=True)
             if not self._is_right(function):
                 return None
         except Exception:

@@ -8,9 +8,12 @@ and get one here; a graph with any other (:attr:`Program.vectorized`) is better 
 """
 
 import contextlib
+import copy
+import dataclasses
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,16 @@ __all__ = ["Program", "compile_with_numpy"]
 ArrayFunction = Callable[..., Any]
 
 
+@dataclass(frozen=True)
+class _Instruction:
+    """One array operation: where its arguments and results are, and what it is the last to use."""
+
+    execute: ArrayFunction
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    done: tuple[int, ...] = ()
+
+
 class Program:
     """A rewritten graph as a list of array operations.
 
@@ -43,48 +56,105 @@ class Program:
 
     def __init__(self, fgraph: FunctionGraph) -> None:
         places: dict[Variable, int] = {variable: k for k, variable in enumerate(fgraph.inputs)}
-        self._constants: list[tuple[int, Any]] = []
-        self._instructions: list[tuple[ArrayFunction, list[int], list[int]]] = []
+        constants: dict[int, Any] = {}
+        instructions: list[_Instruction] = []
         #: Whether no operation is a loop in Python.
         self.vectorized = True
 
         def place_of(variable: Variable) -> int:
             if variable not in places:
                 places[variable] = len(places)
-                self._constants.append((places[variable], variable.data))
+                constants[places[variable]] = variable.data
             return places[variable]
 
         for node in fgraph.toposort():
-            sources = [place_of(variable) for variable in node.inputs]
+            sources = tuple(place_of(variable) for variable in node.inputs)
             for variable in node.outputs:
                 places[variable] = len(places)
             function = _array_function(node)
             self.vectorized &= function is not None
-            targets = [places[variable] for variable in node.outputs]
-            self._instructions.append((function or _perform(node), sources, targets))
+            targets = tuple(places[variable] for variable in node.outputs)
+            instructions.append(_Instruction(function or _perform(node), sources, targets))
         self._outputs = [place_of(variable) for variable in fgraph.outputs]
-        self._size = len(places)
+        self._inputs = list(range(len(fgraph.inputs)))
+        self._load(len(places), constants, instructions)
 
     def __call__(self, *inputs: np.ndarray) -> Any:
         """Evaluate the graph: an array, or a list of them if it has several outputs."""
-        values: list[Any] = [None] * self._size
-        values[: len(inputs)] = inputs
-        for place, constant in self._constants:
-            values[place] = constant
+        values = self._values.copy()
+        for place, value in zip(self._inputs, inputs, strict=True):
+            values[place] = value
         with np.errstate(all="ignore"):
-            for execute, sources, targets in self._instructions:
-                results = execute(*[values[source] for source in sources])
-                for target, result in zip(targets, results, strict=True):
-                    values[target] = result
+            _execute(self._instructions, values)
         outputs = [values[place] for place in self._outputs]
         return outputs[0] if len(outputs) == 1 else outputs
 
+    def bind(self, *inputs: np.ndarray) -> "Program":
+        """Return the program for given values of the last inputs.
 
-def compile_with_numpy(inputs: Sequence[Variable], *outputs: TensorVariable) -> Program:
-    """Return an interpreted function, with all rewrites that simplify and stabilise."""
+        What depends on them alone is evaluated here, once, and not at every call.
+        """
+        bound = copy.copy(self)
+        free = len(self._inputs) - len(inputs)
+        bound._inputs = self._inputs[:free]
+        constants = self._constants | dict(zip(self._inputs[free:], inputs, strict=True))
+        rest = []
+        values = [constants.get(place) for place in range(len(self._values))]
+        for instruction in self._instructions:
+            if constants.keys() >= set(instruction.sources):
+                with np.errstate(all="ignore"):
+                    _execute([dataclasses.replace(instruction, done=())], values)
+                constants.update((place, values[place]) for place in instruction.targets)
+            else:
+                rest.append(instruction)
+        bound._load(len(values), constants, rest)
+        return bound
+
+    def _load(
+        self, size: int, constants: Mapping[int, Any], instructions: Sequence[_Instruction]
+    ) -> None:
+        """Keep what the outputs need, and note where each intermediate array is last used.
+
+        The next array then takes its memory, which is still in the cache and several times as
+        quick as fresh memory.
+        """
+        needed = set(self._outputs)
+        kept = {*self._inputs, *self._outputs, *constants}
+        program: list[_Instruction] = []
+        for instruction in reversed(instructions):
+            if needed.isdisjoint(instruction.targets):
+                continue
+            needed.update(instruction.sources)
+            used = dict.fromkeys(instruction.sources + instruction.targets)
+            done = tuple(place for place in used if place not in kept)
+            kept.update(done)
+            program.append(dataclasses.replace(instruction, done=done))
+        self._instructions = program[::-1]
+        self._constants = {place: constants[place] for place in constants.keys() & needed}
+        self._values = [self._constants.get(place) for place in range(size)]
+
+
+def _execute(instructions: Sequence[_Instruction], values: list[Any]) -> None:
+    """Run instructions on the values at their places."""
+    for instruction in instructions:
+        results = instruction.execute(*[values[place] for place in instruction.sources])
+        for place, result in zip(instruction.targets, results, strict=True):
+            values[place] = result
+        del results
+        for place in instruction.done:
+            values[place] = None
+
+
+def compile_with_numpy(
+    inputs: Sequence[Variable], *outputs: TensorVariable, trusted: bool = False
+) -> Program:
+    """Return an interpreted function, with all rewrites that simplify and stabilise.
+
+    A trusted graph loses what asserts that shapes agree, which is half of a gradient.
+    """
     # Fused operations exist for compilers; here they would run element by element.
     query = RewriteDatabaseQuery(
-        include=["fast_run", "py_only"],
+        include=["fast_run", "py_only", *(["local_remove_all_assert"] if trusted else [])],
         exclude=["fusion", "inplace", "BlasOpt", "cxx_only", "numba"],
     )
     with pytensor.config.change_flags(mode="FAST_COMPILE"):

@@ -237,6 +237,11 @@ class GenericPath(Path):
         everything = np.ones(self.density.count)
         return self.log_normalizer + self.density.sum(points, everything)
 
+    def prepare(self) -> None:
+        """Compile the gradient, if enough variables will be in at some step for it to be used."""
+        if np.sum(~self._discrete) >= SMALLEST_GRADIENT:
+            self.density.gradient.available()
+
     def particle_bytes(self) -> int:
         """Return the size of a row of coordinates, and of the terms of those that move singly."""
         single = self._discrete | (self._introduced > 0)

@@ -142,7 +142,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         split = _split_multivariate_normal(model, rv)
         logp = pt.as_tensor(logp)
         pieces = [split] if split is not None else _summands(_checks_to_minus_infinity([logp])[0])
-        ravelled = [piece.ravel() for piece in pieces]
+        ravelled = [_ravel(piece) for piece in pieces]
         if _is_circular(model, rv):
             # The whole line is mapped to the circle over and over; one turn is meant.
             once = pt.le(pt.abs(model.rvs_to_values[rv]), np.pi)
@@ -150,7 +150,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         parts.extend(ravelled)
         counts.append(len(ravelled))
 
-    x = pt.dvector("x")
+    x = pt.tensor("x", dtype="float64", shape=(layout.dimension,))
     replacements = {}
     for slot, rv in zip(layout.slots, model.free_RVs, strict=True):
         value = model.rvs_to_values[rv]
@@ -173,6 +173,11 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), tuple(depends[mine])))
         first += count
     return x, blocks
+
+
+def _ravel(piece: TensorVariable) -> TensorVariable:
+    """Return a vector, by a reshape only where there is no simpler way."""
+    return piece.ravel() if piece.type.ndim > 1 else pt.atleast_1d(piece)
 
 
 def _is_circular(model: pm.Model, rv: TensorVariable) -> bool:

@@ -60,7 +60,8 @@ def has_group(tree: InferenceTree, name: str) -> bool:
 
 def get_group(tree: InferenceTree, name: str) -> xr.Dataset:
     """Return a group as a dataset."""
-    return tree[name] if PYMC_MAJOR < 6 else tree[name].to_dataset()
+    group: xr.Dataset = tree[name] if PYMC_MAJOR < 6 else tree[name].to_dataset()
+    return group
 
 
 def set_attributes(tree: InferenceTree, name: str, attributes: Mapping[str, Any]) -> None:
@@ -80,14 +81,16 @@ def load(filename: str) -> InferenceTree:
 
 def coords_and_dims(model: pm.Model) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Return the coords and dims of a model as ArviZ wants them."""
-    return pymc_arviz.coords_and_dims_for_inferencedata(model)
+    found: tuple[dict[str, Any], dict[str, list[str]]]
+    found = pymc_arviz.coords_and_dims_for_inferencedata(model)
+    return found
 
 
 def observed_data(model: pm.Model) -> dict[str, Any]:
     """Return the observations of a model by name."""
-    return pymc_arviz.find_observations(model)
+    return dict(pymc_arviz.find_observations(model))
 
 
 def constant_data(model: pm.Model) -> dict[str, Any]:
     """Return the ``pm.Data`` of a model by name."""
-    return pymc_arviz.find_constants(model)
+    return dict(pymc_arviz.find_constants(model))

@@ -70,7 +70,7 @@ def optimal_counts(variances: ArrayLike, budget: int) -> np.ndarray:
         raise ValueError("The pilot run has a step where all weight is on no particle: repeat it.")
     shares = roots / roots.sum() if roots.sum() > 0 else np.full(steps, 1 / steps)
     # A step whose pilot saw no variance still needs particles, to notice if that was luck.
-    counts = np.maximum(np.floor(shares * budget).astype(int), 2)
+    counts: np.ndarray = np.maximum(np.floor(shares * budget).astype(int), 2)
     while counts.sum() > budget:
         counts[np.argmax(counts)] -= counts.sum() - budget
         counts = np.maximum(counts, 2)

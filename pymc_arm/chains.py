@@ -270,7 +270,8 @@ def _cautious_counts(variances: np.ndarray, budget: int) -> list[int]:
     if not len(variances):
         return []
     equal = int(EQUAL_SHARE * budget / len(variances))
-    return (optimal_counts(variances, budget - equal * len(variances)) + equal).tolist()
+    counts = optimal_counts(variances, budget - equal * len(variances)) + equal
+    return [int(count) for count in counts]
 
 
 def spawn_generators(

@@ -8,7 +8,7 @@ estimate with the refined one, and each step with what its particles can support
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import scipy
@@ -119,7 +119,7 @@ def judge(result: InferenceTree) -> InferenceTree:
     return result
 
 
-def _disagreement(attributes: Mapping) -> Reason | None:
+def _disagreement(attributes: Mapping[str, Any]) -> Reason | None:
     """Compare the exploring with the refined estimate."""
     if "refine_log_marginal_likelihood" not in attributes:
         return None
@@ -139,7 +139,7 @@ def _disagreement(attributes: Mapping) -> Reason | None:
     )
 
 
-def _spread(statistics: xr.Dataset, attributes: Mapping) -> Reason | None:
+def _spread(statistics: xr.Dataset, attributes: Mapping[str, Any]) -> Reason | None:
     """Compare the spread between chains with what each chain predicts of itself."""
     chosen = "refined" if attributes.get("estimate") == "refine" else "explore"
     values = statistics[f"{chosen}_log_marginal_likelihood"].values
@@ -197,7 +197,7 @@ def _stuck(history: xr.Dataset) -> Reason | None:
     )
 
 
-def _imprecise(attributes: Mapping) -> Reason | None:
+def _imprecise(attributes: Mapping[str, Any]) -> Reason | None:
     error = float(attributes["log_marginal_likelihood_se"])
     if error <= LARGEST_ERROR:
         return None
@@ -208,7 +208,7 @@ def _imprecise(attributes: Mapping) -> Reason | None:
     )
 
 
-def _incomplete(attributes: Mapping) -> Reason | None:
+def _incomplete(attributes: Mapping[str, Any]) -> Reason | None:
     """Say so if a limit ended the run before it had what was asked for."""
     if int(attributes.get("complete", 1)):
         return None
@@ -220,7 +220,7 @@ def _incomplete(attributes: Mapping) -> Reason | None:
     return Reason("incomplete", message, "Give it more time, or more draws.")
 
 
-def _few_particles(attributes: Mapping) -> Reason | None:
+def _few_particles(attributes: Mapping[str, Any]) -> Reason | None:
     """Report fewer particles than tell a covariance, which every move and fit relies on."""
     draws, dimension = int(attributes.get("draws", 0)), int(attributes.get("dimension", 0))
     if draws >= 2 * dimension:
@@ -232,7 +232,7 @@ def _few_particles(attributes: Mapping) -> Reason | None:
     )
 
 
-def _missed_mode(attributes: Mapping) -> Reason | None:
+def _missed_mode(attributes: Mapping[str, Any]) -> Reason | None:
     """Report a mode that a search after the run has found, and the particles have not."""
     if "missed_log_mass" not in attributes:
         return None
@@ -247,7 +247,7 @@ def _missed_mode(attributes: Mapping) -> Reason | None:
     )
 
 
-def _flat(attributes: Mapping) -> Reason | None:
+def _flat(attributes: Mapping[str, Any]) -> Reason | None:
     names = str(attributes.get("flat", ""))
     if not names:
         return None

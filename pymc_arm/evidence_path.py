@@ -353,14 +353,16 @@ def _boundaries(steps: Sequence[str]) -> tuple[list[str], list[int]]:
 
 def _pool(values: Sequence[np.ndarray], chains: int) -> np.ndarray:
     """Return the log of the mean of Z-hat over all chains, those that ended at zero included."""
-    return scipy.special.logsumexp(np.array(values), axis=0) - np.log(chains)
+    pooled: np.ndarray = scipy.special.logsumexp(np.array(values), axis=0) - np.log(chains)
+    return pooled
 
 
 def _spread(values: np.ndarray) -> np.ndarray:
     """Return the standard error of a mean over chains; unknown for one chain."""
     if len(values) < 2:
         return np.full(values.shape[1:], np.nan)
-    return values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    spread: np.ndarray = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return spread
 
 
 def _positions(labels: Sequence[str]) -> list[str]:

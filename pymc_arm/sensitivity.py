@@ -184,7 +184,7 @@ def _describe(prior: TensorVariable) -> str:
     try:
         from pymc.printing import str_for_dist
 
-        return str_for_dist(prior).split("~")[-1].strip()
+        return str(str_for_dist(prior)).split("~")[-1].strip()
     except Exception:
         return type(prior.owner.op).__name__.removesuffix("RV")
 

@@ -52,7 +52,7 @@ class ARM(SMC_KERNEL):
         model: pm.Model | None = None,
         random_seed: Any = None,
         threshold: float = 0.7,
-        compile_kwargs: dict | None = None,
+        compile_kwargs: dict[str, Any] | None = None,
         order: Any = "auto",
         **settings: Any,
     ) -> None:

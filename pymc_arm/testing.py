@@ -10,7 +10,9 @@ __all__ = ["GaussianChain", "IsingGrid", "TiltedNormals"]
 
 
 def _log_normal(values: np.ndarray, mean: np.ndarray | float, variance: float) -> np.ndarray:
-    return -0.5 * np.log(2 * np.pi * variance) - 0.5 * (values - mean) ** 2 / variance
+    squares = (values - mean) ** 2
+    log_density: np.ndarray = -0.5 * np.log(2 * np.pi * variance) - 0.5 * squares / variance
+    return log_density
 
 
 class GaussianChain(Path):
@@ -110,7 +112,8 @@ class GaussianChain(Path):
     def _draw(self, rng: np.random.Generator, prior_mean: np.ndarray, value: float) -> np.ndarray:
         variance = 1 / (1 / self.state_variance + 1 / self.noise_variance)
         mean = variance * (prior_mean / self.state_variance + value / self.noise_variance)
-        return mean + np.sqrt(variance) * rng.normal(size=len(prior_mean))
+        drawn: np.ndarray = mean + np.sqrt(variance) * rng.normal(size=len(prior_mean))
+        return drawn
 
 
 class IsingGrid(Path):
@@ -239,7 +242,8 @@ class TiltedNormals(Path):
     @property
     def exact_variances(self) -> np.ndarray:
         """v_1, ..., v_{N-1} of Theorem 1."""
-        return np.expm1(self.tilts**2)
+        variances: np.ndarray = np.expm1(self.tilts**2)
+        return variances
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, float]:
         """Draw x_1."""

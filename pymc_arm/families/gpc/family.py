@@ -31,7 +31,7 @@ from pymc_arm.families.registry import Match
 __all__ = ["GPCFamily"]
 
 # Nothing is compiled and nothing rewritten: the graphs are evaluated once or a few times.
-INTERPRETED = Mode(linker="py", optimizer=None)  # type: ignore[arg-type]
+INTERPRETED = Mode(linker="py", optimizer=None)
 # Where the link is compared with Phi: beyond, 0.5 * (1 + erf(f / sqrt(2))) is all rounding error.
 LINK_RANGE = 7.0
 PROBES = 15
@@ -213,7 +213,8 @@ def _probit_offset(latent: Variable, probability: Variable, size: int) -> np.nda
 
 def _evaluate(variables: list[Variable]) -> list[Any]:
     """Return the values of variables that depend on constants and data only."""
-    return pytensor.function([], variables, mode=INTERPRETED)()
+    values: list[Any] = pytensor.function([], variables, mode=INTERPRETED)()
+    return values
 
 
 def _ancestors(variables: list[Variable]) -> Iterator[Variable]:

@@ -46,7 +46,7 @@ TAIL = (
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _ratio(coefficients: tuple, argument: float) -> float:
+def _ratio(coefficients: tuple[tuple[float, ...], ...], argument: float) -> float:
     """Return the ratio of two polynomials by Horner's rule."""
     above, below = 0.0, 0.0
     for pair in coefficients:

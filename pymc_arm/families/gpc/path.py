@@ -290,7 +290,8 @@ class GPCPath(Path):
         """Return this thread's workspace, so that chains may run in threads of their own."""
         if not hasattr(self._workspace, "precision"):
             self._workspace.precision = GrowingPrecision(self.sequence, self.dtype)
-        return self._workspace.precision
+        precision: GrowingPrecision = self._workspace.precision
+        return precision
 
     def _executor(self) -> ThreadPoolExecutor:
         """Return this process's threads; those of a parent process do not survive a fork."""
@@ -300,11 +301,12 @@ class GPCPath(Path):
         return self._pool[1]
 
 
-def _blas_threads(size: int) -> AbstractContextManager:
+def _blas_threads(size: int) -> AbstractContextManager[Any]:
     """Hold BLAS at one thread where more would only wait for each other."""
     if size >= SHARED_BLAS:
         return nullcontext()
-    return ThreadpoolController().limit(limits=1, user_api="blas")
+    limit: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1, user_api="blas")
+    return limit
 
 
 def _available_cores() -> int:

@@ -37,6 +37,7 @@ def check_covariance(covariance: Any) -> np.ndarray:
 
 def factorize(covariance: np.ndarray, name: str = "K") -> np.ndarray:
     """Return the lower Cholesky factor, or say where the matrix stops being positive definite."""
+    factor: np.ndarray
     factor, info = dpotrf(covariance, lower=1, clean=1)
     if info > 0:
         smallest = np.linalg.eigvalsh(covariance)[0]
@@ -85,7 +86,7 @@ def check_mean(mean: Any, size: int) -> np.ndarray:
     return vector
 
 
-def check_choice(name: str, value: Any, allowed: tuple) -> None:
+def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """Raise if an option is not one of its choices."""
     if value not in allowed:
         raise ValueError(f"{name}={value!r} is not one of {allowed}.")

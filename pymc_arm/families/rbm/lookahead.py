@@ -63,7 +63,8 @@ def base_rates(
                     'lookahead="data" takes base rates from training data: give data=..., or '
                     'choose "mean-field" or None.'
                 )
-            return strength * np.mean(data, axis=0, dtype=float)
+            rates: np.ndarray = strength * np.mean(data, axis=0, dtype=float)
+            return rates
         raise ValueError(
             f'lookahead={lookahead!r} is not one of None, "data", "mean-field", or an array of '
             "base rates."

@@ -92,12 +92,12 @@ class Machine:
     @property
     def visible_units(self) -> int:
         """N, the number of visible units."""
-        return self.W.shape[0]
+        return len(self.a)
 
     @property
     def hidden_units(self) -> int:
         """H, the number of hidden units."""
-        return self.W.shape[1]
+        return len(self.b)
 
     def transposed(self) -> "Machine":
         """Return the same machine with its layers exchanged."""
@@ -112,7 +112,9 @@ class Machine:
             Zeros and ones, (example, visible unit) or a single example.
         """
         bits = as_bits(x, self.visible_units, "x")
-        return bits @ self.a + np.logaddexp(0, bits @ self.W + self.b).sum(axis=-1)
+        hidden = np.logaddexp(0, bits @ self.W + self.b).sum(axis=-1)
+        log_density: np.ndarray = bits @ self.a + hidden
+        return log_density
 
     def log_likelihood(
         self, x: Any, log_evidence: Any, standard_error: float | None = None

@@ -210,9 +210,9 @@ class RBMPath(Path):
 
     def log_target(self, n: int, particles: Units) -> np.ndarray:
         """Return log f_n of each particle, but for its constant."""
-        return particles.bits @ self._visible_bias[:n] + np.logaddexp(
-            0, particles.activations, dtype=float
-        ).sum(axis=1)
+        hidden = np.logaddexp(0, particles.activations, dtype=float).sum(axis=1)
+        log_density: np.ndarray = particles.bits @ self._visible_bias[:n] + hidden
+        return log_density
 
     def _gibbs(
         self, rng: np.random.Generator, n: int, activations: np.ndarray, repeats: int
@@ -269,4 +269,5 @@ def _draw_hidden(rng: np.random.Generator, machine: Machine, examples: np.ndarra
     """Draw hidden units given some of the examples."""
     rows = rng.permutation(len(examples))[:MOST_EXAMPLES]
     rates = expit(np.atleast_2d(examples)[rows] @ machine.W + machine.b)
-    return (rng.random(rates.shape) < rates).astype(np.uint8)
+    hidden: np.ndarray = rng.random(rates.shape) < rates
+    return hidden.astype(np.uint8)

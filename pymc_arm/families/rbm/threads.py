@@ -60,7 +60,8 @@ class TilePool:
 
     def single_threaded_blas(self) -> AbstractContextManager[Any]:
         """Hold BLAS at one thread for the length of a ``with`` block."""
-        return self._controller.limit(limits=1, user_api="blas")
+        limit: AbstractContextManager[Any] = self._controller.limit(limits=1, user_api="blas")
+        return limit
 
     def run(self, function: Callable[[slice], None], count: int, work: int) -> None:
         """Call ``function`` on every tile of ``count`` particles; ``work`` is their total size."""

@@ -10,6 +10,8 @@ are not in it; ``python -m benchmarks suite-table FILE`` prints the table again.
 
 import argparse
 import csv
+import importlib.metadata
+import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -24,6 +26,10 @@ __all__ = ["COMMANDS", "LARGEST_ERROR", "Call", "efficiency", "read_calls", "wri
 
 SMALLEST_ERROR = 1e-3
 LARGEST_ERROR = 0.5
+PACKAGES = (
+    *("pymc_arm", "pymc", "pytensor", "numpy", "numba", "blackjax", "jax", "particles", "dynesty"),
+    *("nautilus-sampler", "ultranest", "pocomc", "torch", "nutpie"),
+)
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ def main_suite(arguments: list[str]) -> None:
         for worker in workers:
             worker.stop()
     _print_means(calls)
+    print(_versions())
 
 
 def main_table(arguments: list[str]) -> None:
@@ -236,6 +243,15 @@ def _print_mean(name: str, ratios: dict[str, float], remark: str) -> None:
     print(
         f"{name}: {len(finite)} models{f', {failed} failed' if failed else ''}{remark}, geometric "
         f"mean of the ratios {mean:.3g}, smallest {finite[worst]:.3g} ({worst})"
+    )
+
+
+def _versions() -> str:
+    installed = {
+        package.metadata["Name"]: package.version for package in importlib.metadata.distributions()
+    }
+    return f"Python {platform.python_version()}, " + ", ".join(
+        f"{name} {installed[name]}" for name in PACKAGES if name in installed
     )
 
 

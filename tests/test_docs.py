@@ -2,6 +2,8 @@
 
 import logging
 import re
+import sys
+from code import InteractiveConsole
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,26 @@ def test_code_runs_as_written(page, monkeypatch, tmp_path, caplog):
     names = {"__name__": "__main__"}
     for code in blocks(page):
         exec(compile(code, str(page), "exec"), names)
+
+
+class Prompt(InteractiveConsole):
+    """Python's prompt, which ends a block at an empty line, and here runs nothing."""
+
+    def runcode(self, code):
+        pass
+
+    def showsyntaxerror(self, *args, **keywords):
+        raise sys.exc_info()[1]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_can_be_pasted_line_by_line(page):
+    if page.name == "family_plugin.md":
+        pytest.skip("classes have empty lines; the page says where to paste them")
+    prompt = Prompt()
+    for lines in blocks(page):
+        for line in [*lines.strip("\n").split("\n"), ""]:
+            prompt.push(line)
 
 
 def test_reference_has_every_public_name():

@@ -1,5 +1,6 @@
 """A run: chains until there are enough of them, refined, and pooled into one number."""
 
+import copy
 import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -285,7 +286,7 @@ class _Replay:
     advance: Callable[..., Any]
 
     def __call__(self) -> Path:
-        path = self.recipe()
+        path = copy.copy(self.recipe())  # that of the model stays as it is
         path.advance = self.advance  # type: ignore[method-assign]
         return path
 

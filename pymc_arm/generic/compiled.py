@@ -1,11 +1,22 @@
-"""From a PyMC model to a path: checks, terms, scopes and plan, in that order."""
+"""From a PyMC model to a path: checks, terms, scopes and plan, in that order.
 
+A model that has not changed since it was last compiled keeps its path, for as long as it exists.
+"""
+
+import hashlib
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pymc as pm
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.type import TensorType
 
+from pymc_arm._compat import COMPILING
+from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.generic.checks import (
     Correction,
     check_density,
@@ -24,6 +35,16 @@ from pymc_arm.generic.terms import Layout, build_terms
 
 __all__ = ["ModelPath", "compile_model"]
 
+
+class _Compiled(NamedTuple):
+    """The path of a model in one state, and the warnings that it gave rise to."""
+
+    state: tuple[object, ...]
+    path: "ModelPath"
+    messages: list[Warning | str]
+
+
+_compiled: WeakKeyDictionary[pm.Model, _Compiled] = WeakKeyDictionary()
 # Prior draws that the plan is made with: enough to know where a variable lives, to 0.1 %.
 PLANNING_DRAWS = 2000
 
@@ -43,7 +64,6 @@ class ModelPath(GenericPath):
     ) -> None:
         normalizer = sum(correction.log_factor for correction in corrections)
         super().__init__(plan, density, prior, supports, draws, normalizer)
-        self.model = model
         self.corrections = tuple(corrections)
         self._names = [v.name for v in model.unobserved_value_vars if not v.name.endswith("__")]
         outputs = [v for v in model.unobserved_value_vars if not v.name.endswith("__")]
@@ -68,6 +88,34 @@ def compile_model(
     backend: str | None = None,
 ) -> ModelPath:
     """Check a model, find its structure, and return its path."""
+    with COMPILING:
+        state = (_state(model), repr(order), backend)
+        known = _compiled.get(model)
+        if known is None or known.state != state:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", ArmWarning)
+                path = _compile(model, order, backend)
+            known = _Compiled(state, path, [warning.message for warning in caught])
+            _compiled[model] = known
+    for message in known.messages:
+        warnings.warn(message, stacklevel=callers_level())
+    return known.path
+
+
+def _state(model: pm.Model) -> tuple[object, ...]:
+    """Return what changes when a model does: its variables, and the values of its data."""
+    variables = [*model.free_RVs, *model.observed_RVs, *model.potentials, *model.deterministics]
+    values = [model.rvs_to_values[rv] for rv in (*model.free_RVs, *model.observed_RVs)]
+    transforms = [model.rvs_to_transforms.get(rv) for rv in model.free_RVs]
+    data = [
+        (shared, hashlib.sha256(shared.get_value(borrow=True).tobytes()).digest())
+        for shared in ancestors([*variables, *values])
+        if isinstance(shared, SharedVariable) and isinstance(shared.type, TensorType)
+    ]
+    return (tuple(variables), tuple(values), tuple(transforms), tuple(data))
+
+
+def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -> ModelPath:
     check_model(model)
     # A fixed seed: what the plan looks like must not depend on the seed of the run.
     rng = np.random.default_rng(20160713)

@@ -1,7 +1,7 @@
 """One function for all terms of a model, batched over particles.
 
 PyTensor builds ``terms(X, starts, stops)``: for a batch of particles, the terms
-``starts[k]:stops[k]`` of each block. The slices are arguments, and PyTensor's rewrites push them
+``starts[k]:stops[k]`` of each piece. The slices are arguments, and PyTensor's rewrites push them
 down into the graph, so that one function serves every step and a step pays for what it needs.
 
 A small model whose batched graph is all array operations runs on NumPy at once; any other is
@@ -12,7 +12,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -24,8 +24,8 @@ from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.generic.gradient import Gradient
-from pymc_arm.generic.interpret import Program, compile_with_numpy
-from pymc_arm.generic.terms import TermBlock
+from pymc_arm.generic.interpret import compile_with_numpy
+from pymc_arm.generic.terms import TermBlock, count_terms
 
 __all__ = ["LogDensity"]
 
@@ -54,22 +54,30 @@ class _FreeNumbaLinker(NumbaLinker):
 
 
 def _take(
-    block: TermBlock, start: TensorVariable, stop: TensorVariable
+    pieces: Sequence[TensorVariable], starts: TensorVariable, stops: TensorVariable
 ) -> Iterator[TensorVariable]:
-    """Return the terms start:stop of a block.
+    """Return the terms starts[k]:stops[k] of each piece.
 
     PyTensor takes a slice of a single element for that element, even if the slice is empty.
     """
-    offset: TensorVariable | int = 0
-    for piece in block.pieces:
-        length = piece.shape[0]
-        first = pt.clip(start - offset, 0, length)
-        last = pt.clip(stop - offset, 0, length)
+    for number, piece in enumerate(pieces):
+        first, last = starts[number], stops[number]
         if piece.type.shape == (1,):
-            yield pt.alloc(piece[0], pt.maximum(last - first, 0))
+            yield pt.alloc(piece[0], last - first)
         else:
             yield piece[first:last]
-        offset = offset + length
+
+
+# From starts and stops to the function of the terms between them: a list of (size, width) arrays.
+_Slicer = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], list[np.ndarray]]]
+
+
+class _Restricted(NamedTuple):
+    """The function of some terms, how many it returns, and which columns of them are meant."""
+
+    function: Callable[[np.ndarray], list[np.ndarray]]
+    width: int
+    columns: np.ndarray | None
 
 
 class LogDensity:
@@ -98,19 +106,17 @@ class LogDensity:
         if backend not in (None, "numpy", "numba", "c"):
             raise ValueError(f"backend={backend!r} is not one of 'numpy', 'numba' and 'c'.")
         self.blocks = tuple(blocks)
-        starts, stops = pt.lvector("starts"), pt.lvector("stops")
-        pieces = [
-            piece
-            for number, block in enumerate(blocks)
-            for piece in _take(block, starts[number], stops[number])
-        ]
-        output = pt.concatenate(pieces) if pieces else pt.zeros(0)
+        pieces = [piece for block in blocks for piece in block.pieces]
         self.notes: list[str] = []
-        self._function, self.sizes = self._compile(x, starts, stops, output, reference, backend)
+        self._function, self._lengths = self._compile(x, pieces, reference, backend)
+        #: The number of terms of each block, and where they begin.
+        owners = np.repeat(np.arange(len(blocks)), [len(block.pieces) for block in blocks])
+        self.sizes = np.bincount(owners, self._lengths, len(blocks)).astype(np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
-        self._prepared: dict[bytes, Any] = {}
+        self._firsts = np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64)
+        self._prepared: dict[bytes, _Restricted] = {}
         #: Value and gradient of weighted sums of the terms, where the model has one.
-        self.gradient = Gradient(x, blocks, self.count, reference)
+        self.gradient = Gradient(x, pieces, self._lengths, reference)
 
     @property
     def count(self) -> int:
@@ -122,13 +128,16 @@ class LogDensity:
 
         A term that is not a number counts as -inf: there the density is zero.
         """
-        function, width, columns = self._restricted(selection)
-        size = len(points)
-        result = np.empty((size, width if columns is None else len(columns)))
-        chunk = max(1, CHUNK // max(width, points.shape[1], 1))
+        restricted = self._restricted(selection)
+        size, columns = len(points), restricted.columns
+        result = np.empty((size, restricted.width if columns is None else len(columns)))
+        chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
         for first in range(0, size, chunk):
-            part = function(points[first : first + chunk])
-            result[first : first + chunk] = part if columns is None else part[:, columns]
+            parts = restricted.function(points[first : first + chunk])
+            if columns is None:
+                np.concatenate(parts, axis=1, out=result[first : first + chunk])
+            else:
+                result[first : first + chunk] = np.concatenate(parts, axis=1)[:, columns]
         result[np.isnan(result)] = -np.inf
         return result
 
@@ -137,36 +146,33 @@ class LogDensity:
         selection = np.flatnonzero(weights)
         if not len(selection):
             return np.zeros(len(points))
-        function, width, columns = self._restricted(selection)
-        result = np.empty(len(points))
-        chunk = max(1, CHUNK // max(width, points.shape[1], 1))
+        restricted = self._restricted(selection)
+        result = np.zeros(len(points))
+        chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
         own = weights[selection]
         plain = bool(np.all(own == 1.0))
         for first in range(0, len(points), chunk):
-            part = function(points[first : first + chunk])
-            part = part if columns is None else part[:, columns]
+            parts = restricted.function(points[first : first + chunk])
+            if restricted.columns is not None:
+                parts = [np.concatenate(parts, axis=1)[:, restricted.columns]]
+            done = 0
             with np.errstate(invalid="ignore"):  # +inf and -inf in one row
-                result[first : first + chunk] = part.sum(axis=1) if plain else part @ own
+                for part in parts:
+                    width = part.shape[1]
+                    result[first : first + chunk] += (
+                        part.sum(axis=1) if plain else part @ own[done : done + width]
+                    )
+                    done += width
         result[np.isnan(result)] = -np.inf
         return result
 
-    def _restricted(
-        self, selection: np.ndarray | None
-    ) -> tuple[Callable[[np.ndarray], np.ndarray], int, np.ndarray | None]:
-        """Return the function of the slices that cover a selection, their width and the columns.
-
-        A step asks for the same selection many times.
-        """
+    def _restricted(self, selection: np.ndarray | None) -> "_Restricted":
+        """Return the function for a selection of terms. A step asks for the same one many times."""
         key = b"all" if selection is None else selection.tobytes()
         ready = self._prepared.get(key)
         if ready is None:
             starts, stops, columns = self._slices(selection)
-            function = (
-                self._function.bind(starts, stops)
-                if isinstance(self._function, Program)
-                else lambda points: self._function(points, starts, stops)
-            )
-            ready = function, int(np.sum(stops - starts)), columns
+            ready = _Restricted(self._function(starts, stops), int(np.sum(stops - starts)), columns)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
             self._prepared[key] = ready
@@ -177,51 +183,47 @@ class LogDensity:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Return the slices that cover a selection, and the columns to pick from them."""
         if selection is None or len(selection) == self.count:
-            return np.zeros_like(self.sizes), self.sizes, None
-        starts, stops = np.zeros_like(self.sizes), np.zeros_like(self.sizes)
-        block_of = np.searchsorted(self.offsets, selection, side="right") - 1
+            return np.zeros_like(self._lengths), self._lengths, None
+        starts, stops = np.zeros_like(self._lengths), np.zeros_like(self._lengths)
+        piece_of = np.searchsorted(self._firsts, selection, side="right") - 1
         columns = np.empty(len(selection), dtype=np.int64)
         width = 0
-        for block in np.unique(block_of):
-            mine = block_of == block
-            local = selection[mine] - self.offsets[block]
-            starts[block], stops[block] = local.min(), local.max() + 1
-            columns[mine] = width + local - starts[block]
-            width += int(stops[block] - starts[block])
+        for piece in np.unique(piece_of):
+            mine = piece_of == piece
+            local = selection[mine] - self._firsts[piece]
+            starts[piece], stops[piece] = local.min(), local.max() + 1
+            columns[mine] = width + local - starts[piece]
+            width += int(stops[piece] - starts[piece])
         in_order = width == len(selection) and bool(np.all(np.diff(columns) == 1))
         return starts, stops, None if in_order else columns
 
     def _compile(
         self,
         x: TensorVariable,
-        starts: TensorVariable,
-        stops: TensorVariable,
-        output: TensorVariable,
+        pieces: Sequence[TensorVariable],
         reference: np.ndarray,
         backend: str | None,
-    ) -> tuple[Callable[..., np.ndarray], np.ndarray]:
+    ) -> tuple[_Slicer, np.ndarray]:
         """Try the best way first; a graph that can't take it falls back, and says so."""
         attempts = [("numpy", True), ("numba", True), ("numba", False), ("c", False)]
         if backend is not None:
             attempts = [attempt for attempt in attempts if attempt[0] == backend]
-        zeros = np.zeros(len(self.blocks), dtype=np.int64)
-        everything = np.full(len(self.blocks), np.iinfo(np.int64).max // 4)
         failure: Exception | None = None
         for name, batched in attempts:
             try:
-                function = _compile_one(x, starts, stops, output, name, batched)
-                if backend is None and isinstance(function, Program) and not function.vectorized:
+                lengths = count_terms(x, pieces, reference[0])
+                if name == "numpy" and backend is None and lengths.sum() > LARGE:
                     continue
-                sizes = np.zeros(len(self.blocks), dtype=np.int64)
-                for k in range(len(self.blocks)):
-                    only = zeros.copy()
-                    only[k] = everything[k]
-                    part = function(reference[:2], zeros, only)
-                    if part.shape[0] != len(reference[:2]):
-                        raise ValueError("the graph lost its batch axis")
-                    sizes[k] = part.shape[1]
-                if name == "numpy" and backend is None and sizes.sum() > LARGE:
+                function = (
+                    _interpret(x, pieces, must_be_quick=backend is None)
+                    if name == "numpy"
+                    else _compile_joined(x, pieces, name, batched)
+                )
+                if function is None:
                     continue
+                parts = function(np.zeros_like(lengths), lengths)(reference[:2])
+                if np.concatenate(parts, axis=1).shape != (len(reference[:2]), lengths.sum()):
+                    raise ValueError("the graph lost its batch axis")
             except Exception as error:
                 failure = error
                 continue
@@ -231,50 +233,87 @@ class LogDensity:
                 note = f"evaluated with {name}{how}: {type(failure).__name__}: {failure}"
                 self.notes.append(note.splitlines()[0][:200])
                 _log.info("pymc_arm: %s", self.notes[-1])
-            return function, sizes
+            return function, lengths
         if failure is None:
             raise ValueError(f"backend={backend!r} can't evaluate this model: leave it out.")
         raise failure
 
 
-def _compile_one(
-    x: TensorVariable,
-    starts: TensorVariable,
-    stops: TensorVariable,
-    output: TensorVariable,
-    backend: str,
-    batched: bool,
-) -> Callable[..., np.ndarray]:
-    rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
+def _interpret(
+    x: TensorVariable, pieces: Sequence[TensorVariable], must_be_quick: bool
+) -> _Slicer | None:
+    """Return the function on NumPy, or None if it must be quick and would not be."""
+    rows, starts, stops = _inputs(x, len(pieces))
+    # What is asked for is chosen among the outputs; see _take for those of a single element.
+    sliced = [
+        piece if piece.type.shape == (1,) else piece[starts[number] : stops[number]]
+        for number, piece in enumerate(pieces)
+    ]
+    graphs = vectorize_graph(sliced, {x: rows}) if sliced else []
+    _forget_traces(graphs)
+    program = compile_with_numpy([rows, starts, stops], *graphs)
+    if must_be_quick and not program.vectorized:
+        return None
+
+    def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
+        wanted = np.flatnonzero(last > first).tolist()
+        if not wanted:
+            return lambda points: [np.empty((len(points), 0))]
+        return program.bind(first, last, outputs=wanted)
+
+    return restrict
+
+
+def _compile_joined(
+    x: TensorVariable, pieces: Sequence[TensorVariable], backend: str, batched: bool
+) -> _Slicer:
+    """Return the function that a compiler makes, for all particles or for one at a time."""
+    rows, starts, stops = _inputs(x, len(pieces))
+    output = pt.concatenate(list(_take(pieces, starts, stops))) if pieces else pt.zeros(0)
+    inputs, graph = [x, starts, stops], output
     if batched:
         graph = vectorize_graph(output, {x: rows})
         if graph.type.ndim != 2:  # nothing depends on x
             graph = pt.broadcast_to(graph[None], (rows.shape[0], graph.shape[0]))
-        # Rewrites of PyTensor join the stack traces of what they merge, and those of some small
-        # models double until memory is full.
-        for variable in ancestors([graph]):
-            variable.tag.trace = []
         inputs = [rows, starts, stops]
-        if backend == "numpy":
-            return compile_with_numpy(inputs, graph)
+        _forget_traces([graph])
     mode = get_mode("NUMBA" if backend == "numba" else "CVM")
     if backend == "numba":
         mode = Mode(linker=_FreeNumbaLinker(), optimizer=mode.provided_optimizer)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if not batched:
-            inputs, graph = [x, starts, stops], output
         compiled = pytensor.function(
             inputs, graph, mode=mode, on_unused_input="ignore", trust_input=True
         )
     function = _reentrant(compiled) if backend == "numba" else _locked(compiled)
-    if batched:
-        return function
 
-    def loop(points: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
-        return np.stack([function(np.ascontiguousarray(point), first, last) for point in points])
+    def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
+        if batched:
+            return lambda points: [function(points, first, last)]
+        return lambda points: [
+            np.stack([function(np.ascontiguousarray(point), first, last) for point in points])
+        ]
 
-    return loop
+    return restrict
+
+
+def _inputs(x: TensorVariable, pieces: int) -> tuple[TensorVariable, ...]:
+    """Return the particles and the bounds of the slices, with shapes as far as they are known.
+
+    That spares half of the rewrites, and computations of shapes in every call.
+    """
+    rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
+    bounds = (pt.tensor(name, dtype="int64", shape=(pieces,)) for name in ("starts", "stops"))
+    return rows, *bounds
+
+
+def _forget_traces(graphs: Sequence[TensorVariable]) -> None:
+    """Drop stack traces: rewrites join those of what they merge.
+
+    Those of some small models double until memory is full.
+    """
+    for variable in ancestors(graphs):
+        variable.tag.trace = []
 
 
 def _reentrant(compiled: Any) -> Callable[..., np.ndarray]:

@@ -17,8 +17,6 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.generic.interpret import Program, compile_with_numpy
-from pymc_arm.generic.prior import INTERPRETED
-from pymc_arm.generic.terms import TermBlock
 
 __all__ = ["Gradient"]
 
@@ -33,19 +31,24 @@ class Gradient:
     ----------
     x
         The vector of coordinates.
-    blocks
+    pieces
         The terms, as graphs over x.
-    count
-        The number of terms.
+    lengths
+        The number of terms of each piece.
     reference
         A few points at which the function is tried, (size, dimension).
     """
 
     def __init__(
-        self, x: TensorVariable, blocks: Sequence[TermBlock], count: int, reference: np.ndarray
+        self,
+        x: TensorVariable,
+        pieces: Sequence[TensorVariable],
+        lengths: np.ndarray,
+        reference: np.ndarray,
     ) -> None:
-        self._count = count
-        self._graphs = x, [piece for block in blocks for piece in block.pieces]
+        self._graphs = x, pieces
+        self._ends = np.cumsum(lengths)
+        self._count = int(lengths.sum())
         self._reference = reference[:8]
         self._function: Program | None = None
         self._bound: tuple[bytes, Program] | None = None
@@ -93,7 +96,7 @@ class Gradient:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 # Piece by piece: PyTensor 3.3 loses count when it batches the gradient of a join.
-                ends = np.cumsum(self._lengths())
+                ends = self._ends
                 total = pt.zeros(())
                 for piece, first, last in zip(pieces, [0, *ends[:-1]], ends, strict=True):
                     own = weights[int(first) : int(last)]
@@ -107,15 +110,6 @@ class Gradient:
         except Exception:
             return None
         return function
-
-    def _lengths(self) -> list[int]:
-        """Return the number of terms of each piece."""
-        x, pieces = self._graphs
-        known = [piece.type.shape[0] for piece in pieces]
-        if None not in known:
-            return [int(length) for length in known]
-        shapes = pytensor.function([x], [piece.shape[0] for piece in pieces], mode=INTERPRETED)
-        return [int(length) for length in shapes(self._reference[0])]
 
     def _is_right(self, function: Program) -> bool:
         """Whether the gradient is quick, and agrees with differences in a random direction."""

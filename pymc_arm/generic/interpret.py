@@ -79,22 +79,23 @@ class Program:
         self._inputs = list(range(len(fgraph.inputs)))
         self._load(len(places), constants, instructions)
 
-    def __call__(self, *inputs: np.ndarray) -> Any:
-        """Evaluate the graph: an array, or a list of them if it has several outputs."""
+    def __call__(self, *inputs: np.ndarray) -> list[np.ndarray]:
+        """Evaluate the outputs of the graph."""
         values = self._values.copy()
         for place, value in zip(self._inputs, inputs, strict=True):
             values[place] = value
         with np.errstate(all="ignore"):
             _execute(self._instructions, values)
-        outputs = [values[place] for place in self._outputs]
-        return outputs[0] if len(outputs) == 1 else outputs
+        return [values[place] for place in self._outputs]
 
-    def bind(self, *inputs: np.ndarray) -> "Program":
-        """Return the program for given values of the last inputs.
+    def bind(self, *inputs: np.ndarray, outputs: Sequence[int] | None = None) -> "Program":
+        """Return the program for given values of the last inputs, and for some of the outputs.
 
-        What depends on them alone is evaluated here, once, and not at every call.
+        What depends on these inputs alone is evaluated here, once, and not at every call.
         """
         bound = copy.copy(self)
+        if outputs is not None:
+            bound._outputs = [self._outputs[number] for number in outputs]
         free = len(self._inputs) - len(inputs)
         bound._inputs = self._inputs[:free]
         constants = self._constants | dict(zip(self._inputs[free:], inputs, strict=True))
@@ -131,7 +132,7 @@ class Program:
             program.append(dataclasses.replace(instruction, done=done))
         self._instructions = program[::-1]
         self._constants = {place: constants[place] for place in constants.keys() & needed}
-        self._values = [self._constants.get(place) for place in range(size)]
+        self._values: list[Any] = [self._constants.get(place) for place in range(size)]
 
 
 def _execute(instructions: Sequence[_Instruction], values: list[Any]) -> None:

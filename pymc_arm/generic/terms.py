@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.transforms import CircularTransform
 from pytensor.compile.builders import OpFromGraph
@@ -30,8 +31,9 @@ from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import inline_ofg_node
+from pymc_arm.generic.prior import INTERPRETED
 
-__all__ = ["Layout", "Slot", "TermBlock", "build_terms"]
+__all__ = ["Layout", "Slot", "TermBlock", "build_terms", "count_terms"]
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,17 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), tuple(depends[mine])))
         first += count
     return x, blocks
+
+
+def count_terms(
+    x: TensorVariable, pieces: Sequence[TensorVariable], point: np.ndarray
+) -> np.ndarray:
+    """Return the number of terms of each piece; where its graph does not say, that at a point."""
+    known = [piece.type.shape[0] for piece in pieces]
+    if None in known:
+        shapes = [piece.shape[0] for piece in pieces]
+        known = pytensor.function([x], shapes, mode=INTERPRETED, on_unused_input="ignore")(point)
+    return np.array(known, dtype=np.int64)
 
 
 def _ravel(piece: TensorVariable) -> TensorVariable:

@@ -19,3 +19,5 @@ def test_what_is_bound_is_evaluated_once():
         np.testing.assert_array_equal(result, expected)
     np.testing.assert_allclose(bound(inputs[0])[0], inputs[1] ** inputs[0] + 2.0)
     assert bound(inputs[0])[1] == 2.0
+    (alone,) = program.bind(*inputs[1:], outputs=[1])(inputs[0])
+    assert alone == 2.0

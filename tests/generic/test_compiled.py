@@ -1,0 +1,67 @@
+"""A model keeps its path for as long as it stays the same."""
+
+import gc
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_arm import ArmWarning
+from pymc_arm.generic import compiled
+from pymc_arm.generic.compiled import compile_model
+
+
+def build() -> pm.Model:
+    with pm.Model() as model:
+        x = pm.Data("x", np.arange(4.0))
+        slope = pm.Normal("slope")
+        pm.Normal("y", slope * x, 1.0, observed=np.ones(4))
+    return model
+
+
+def test_a_model_is_compiled_once():
+    model = build()
+    path = compile_model(model)
+    assert compile_model(model) is path
+    assert compile_model(model, order=["slope"]) is not path
+    assert compile_model(build()) is not path
+
+
+def test_a_model_that_changed_is_compiled_again():
+    model = build()
+    path = compile_model(model)
+    with model:
+        pm.set_data({"x": np.zeros(4)})
+    flat = compile_model(model)
+    points = np.zeros((1, 1)), np.ones((1, 1))
+    assert path.log_density(points[0]) - path.log_density(points[1]) != pytest.approx(0.5)
+    assert flat.log_density(points[0]) - flat.log_density(points[1]) == pytest.approx(0.5)
+    with model:
+        pm.Potential("more", 2.0 * model["slope"])
+    assert compile_model(model).density.count == flat.density.count + 1
+
+
+def test_paths_go_with_their_models():
+    model = build()
+    compile_model(model)
+    before = len(compiled._compiled)
+    del model
+    gc.collect()
+    assert len(compiled._compiled) < before
+
+
+def test_warnings_are_given_each_time():
+    with pm.Model() as model:
+        pm.CustomDist(
+            "x",
+            logp=lambda value: 3.0 - 0.5 * value**2,
+            random=lambda rng=None, size=None: rng.normal(size=size),
+        )
+    for _ in range(2):
+        with pytest.warns(ArmWarning, match="'x', a CustomDist, is not normalised") as caught:
+            path = compile_model(model)
+        assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ArmWarning)
+        assert compile_model(model) is path

@@ -6,6 +6,8 @@ import sys
 MODULES = (
     "suite_run",
     "suite_plot",
+    "cold_start",
+    "growth",
     "bias",
     "bayes_factors",
     "calibration",

@@ -106,10 +106,18 @@ def main_suite(arguments: list[str]) -> None:
 def main_table(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks suite-table")
     parser.add_argument("csv", type=Path, nargs="+")
-    calls = [call for file in parser.parse_args(arguments).csv for call in read_calls(file)]
-    print(_HEADER)
+    parser.add_argument("--markdown", action="store_true", help="a row a model, for a page")
+    options = parser.parse_args(arguments)
+    calls = [call for file in options.csv for call in read_calls(file)]
+    if options.markdown:
+        print(
+            "| model | error | first s | later s | best peer | error | first s | later s | ratio |"
+        )
+        print("|---" * 9 + "|")
+    else:
+        print(_HEADER)
     for name in dict.fromkeys(call.model for call in calls):
-        _print_model(name, calls)
+        (_print_row if options.markdown else _print_model)(name, calls)
     _print_means(calls)
 
 
@@ -208,6 +216,29 @@ def _print_model(name: str, calls: Sequence[Call]) -> None:
         if np.max(np.abs(errors)) > LARGEST_ERROR:
             line += f"  off by more than {LARGEST_ERROR}"
         print(line, flush=True)
+
+
+def _print_row(name: str, calls: Sequence[Call]) -> None:
+    """Print ours and the best peer as a row in Markdown."""
+    methods: dict[str, list[Call]] = {}
+    for call in calls:
+        if call.model == name:
+            methods.setdefault(call.method, []).append(call)
+    ours = methods.pop(OURS)
+    best = min(methods, key=lambda method: efficiency(methods[method]))
+    theirs = methods[best]
+    if any(call.failure for call in theirs):
+        failure = next(call.failure for call in theirs if call.failure)
+        print(f"| {name} | {_cells(ours)} | {best} | {failure} | | | |")
+        return
+    ratio = efficiency(theirs) / efficiency(ours)
+    print(f"| {name} | {_cells(ours)} | {best} | {_cells(theirs)} | {ratio:.2g} |")
+
+
+def _cells(calls: Sequence[Call]) -> str:
+    error = np.sqrt(np.mean([call.error**2 for call in calls]))
+    later = np.median([call.seconds for call in calls[1:]])
+    return f"{error:.4f} | {calls[0].seconds:.1f} | {later:.2f}"
 
 
 def _print_means(calls: Sequence[Call]) -> None:

@@ -37,7 +37,7 @@ HISTORY = {
 
 # How many chains' worth of knowledge about the error a single run's own prediction counts for.
 PREDICTION_FREEDOM = 4
-# What grids and rarely drawn tails may add to a standard error that is not exactly zero.
+# What grids and rarely drawn tails may add to a standard error, also where chains agree.
 FLOOR = 5e-4
 # The chance to discard a prediction that is right.
 TOO_SMALL = 0.01
@@ -71,7 +71,7 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
     --------
     >>> from pymc_arm.results import pool
     >>> pool([-1.0, -1.0], [0.0, 0.0])
-    Evidence(log_evidence=-1.0, standard_error=0.0, degrees_of_freedom=1)
+    Evidence(log_evidence=-1.0, standard_error=0.0005, degrees_of_freedom=1)
     """
     values = np.asarray(log_evidences, dtype=float)
     log_evidence = log_mean_exp(values)
@@ -80,7 +80,9 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
         return Evidence(log_evidence, np.inf, 1)
     predicted = float(np.mean(predicted_variances))
     if chains == 1:
-        return Evidence(log_evidence, _with_floor(predicted), PREDICTION_FREEDOM)
+        return Evidence(
+            log_evidence, float(np.hypot(np.sqrt(predicted), FLOOR)), PREDICTION_FREEDOM
+        )
     # The two are the same when small; when one chain dominates, only logs show how far apart
     # the chains are.
     spread = float(np.exp(values - log_evidence).var(ddof=1))
@@ -89,14 +91,10 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
     freedom = chains - 1
     limit = scipy.special.chdtri(freedom, TOO_SMALL) / freedom * predicted
     if spread > limit or not np.isfinite(predicted) or predicted == 0:
-        return Evidence(log_evidence, _with_floor(spread / chains), freedom)
+        return Evidence(log_evidence, float(np.hypot(np.sqrt(spread / chains), FLOOR)), freedom)
     total = freedom + PREDICTION_FREEDOM
     variance = (freedom * spread + PREDICTION_FREEDOM * predicted) / total
-    return Evidence(log_evidence, _with_floor(variance / chains), total)
-
-
-def _with_floor(variance: float) -> float:
-    return float(np.sqrt(variance + FLOOR**2)) if variance > 0 else 0.0
+    return Evidence(log_evidence, float(np.hypot(np.sqrt(variance / chains), FLOOR)), total)
 
 
 @dataclass(frozen=True)
@@ -116,6 +114,9 @@ class Estimates:
 
 def choose(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
     """Pool both estimates, and choose: the refined one, if q overlaps and its error is smaller."""
+    if not any(chain.run.history for chain in chains):  # there was nothing to estimate
+        exact = Evidence(chains[0].log_evidence, 0.0, 1)
+        return Estimates(exact, None, np.nan, "explore")
     explore = pool(
         [chain.log_evidence for chain in chains],
         [max(chain.predicted_variance, chain.genealogy_variance) for chain in chains],

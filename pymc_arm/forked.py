@@ -178,7 +178,10 @@ def _serve(connection: Connection, others_end: Connection, parent: int, work: An
         return True
 
     while True:
-        number = connection.recv()
+        try:
+            number = connection.recv()
+        except (EOFError, OSError):  # the parent has been killed
+            return
         outcome: Outcome
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -189,5 +192,5 @@ def _serve(connection: Connection, others_end: Connection, parent: int, work: An
                 outcome = error
         try:
             connection.send(Ended(outcome, caught))
-        except BrokenPipeError:  # the parent has been killed
+        except OSError:
             return

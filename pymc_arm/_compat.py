@@ -4,6 +4,7 @@ PyMC 5 returns ``arviz.InferenceData``, PyMC 6 an xarray ``DataTree``. Both are 
 and the rest of the package sees them only through the functions of this module.
 """
 
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,9 @@ __all__ = [
 PYMC_MAJOR = int(pm.__version__.split(".")[0])
 # PyTensor compiles, and changes its configuration, on one thread at a time.
 COMPILING = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # A copy of this process has none of the threads that may hold it.
+    os.register_at_fork(after_in_child=COMPILING._at_fork_reinit)  # type: ignore[attr-defined]
 
 if PYMC_MAJOR < 6:
     from pytensor.tensor.rewriting.ofg import inline_ofg_node

@@ -14,6 +14,7 @@ import pymc as pm
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorConstant
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ArmWarning, callers_level
@@ -36,12 +37,15 @@ from pymc_arm.generic.terms import Layout, build_terms
 __all__ = ["ModelPath", "compile_model"]
 
 
+_Given = tuple[str, type[Warning]]
+
+
 class _Compiled(NamedTuple):
     """The path of a model in one state, and the warnings that it gave rise to."""
 
     state: tuple[object, ...]
     path: "ModelPath"
-    messages: list[Warning | str]
+    warnings: list[_Given]
 
 
 _compiled: WeakKeyDictionary[pm.Model, _Compiled] = WeakKeyDictionary()
@@ -91,15 +95,33 @@ def compile_model(
     with COMPILING:
         state = (_state(model), repr(order), backend)
         known = _compiled.get(model)
-        if known is None or known.state != state:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", ArmWarning)
-                path = _compile(model, order, backend)
-            known = _Compiled(state, path, [warning.message for warning in caught])
-            _compiled[model] = known
-    for message in known.messages:
-        warnings.warn(message, stacklevel=callers_level())
+        given: list[_Given] = []
+        if known is not None and known.state == state:
+            given = list(known.warnings)
+        try:
+            if known is None or known.state != state:
+                path = _compile_and_note(model, order, backend, given)
+                ours: list[_Given] = [one for one in given if issubclass(one[1], ArmWarning)]
+                known = _compiled[model] = _Compiled(state, path, ours)
+        finally:
+            for text, kind in given:
+                warnings.warn(text, kind, stacklevel=callers_level())
     return known.path
+
+
+def _compile_and_note(
+    model: pm.Model,
+    order: str | Sequence[Any],
+    backend: str | None,
+    given: list[_Given],
+) -> ModelPath:
+    """Compile a model, and add the warnings that this gives rise to to a list."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ArmWarning)
+        try:
+            return _compile(model, order, backend)
+        finally:
+            given.extend((str(warning.message), warning.category) for warning in caught)
 
 
 def _state(model: pm.Model) -> tuple[object, ...]:
@@ -107,12 +129,17 @@ def _state(model: pm.Model) -> tuple[object, ...]:
     variables = [*model.free_RVs, *model.observed_RVs, *model.potentials, *model.deterministics]
     values = [model.rvs_to_values[rv] for rv in (*model.free_RVs, *model.observed_RVs)]
     transforms = [model.rvs_to_transforms.get(rv) for rv in model.free_RVs]
-    data = [
-        (shared, hashlib.sha256(shared.get_value(borrow=True).tobytes()).digest())
-        for shared in ancestors([*variables, *values])
-        if isinstance(shared, SharedVariable) and isinstance(shared.type, TensorType)
-    ]
+    data = []
+    for variable in ancestors([*variables, *values]):
+        if isinstance(variable, TensorConstant):  # it may be an array of the user's
+            data.append((variable, _digest(variable.data)))
+        elif isinstance(variable, SharedVariable) and isinstance(variable.type, TensorType):
+            data.append((variable, _digest(variable.get_value(borrow=True))))
     return (tuple(variables), tuple(values), tuple(transforms), tuple(data))
+
+
+def _digest(array: np.ndarray) -> tuple[tuple[int, ...], str, bytes]:
+    return array.shape, array.dtype.str, hashlib.sha256(array.tobytes()).digest()
 
 
 def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -> ModelPath:

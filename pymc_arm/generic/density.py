@@ -9,7 +9,6 @@ compiled with numba; what numba can't compile falls back on C.
 """
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +22,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm._compat import COMPILING
 from pymc_arm.generic.gradient import Gradient
 from pymc_arm.generic.interpret import compile_with_numpy
 from pymc_arm.generic.terms import TermBlock, count_terms
@@ -259,7 +259,8 @@ def _interpret(
         wanted = np.flatnonzero(last > first).tolist()
         if not wanted:
             return lambda points: [np.empty((len(points), 0))]
-        return program.bind(first, last, outputs=wanted)
+        function = program.bind(first, last, outputs=wanted)
+        return function if program.vectorized else _alone(function)
 
     return restrict
 
@@ -324,10 +325,14 @@ def _reentrant(compiled: Any) -> Callable[..., np.ndarray]:
 
 def _locked(compiled: Any) -> Callable[..., np.ndarray]:
     """Let one thread in at a time, and give it arrays of its own."""
-    lock = threading.Lock()
+    return _alone(lambda *arguments: np.array(compiled(*arguments)))
 
-    def call(*arguments: np.ndarray) -> np.ndarray:
-        with lock:
-            return np.array(compiled(*arguments))
+
+def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let one thread in at a time: loops of PyTensor keep state during a call."""
+
+    def call(*arguments: np.ndarray) -> Any:
+        with COMPILING:
+            return function(*arguments)
 
     return call

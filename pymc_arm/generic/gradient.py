@@ -5,7 +5,6 @@ It is built when it is first asked for: only models of some dimension gain from 
 can't derive, or not batch into array operations, is moved without one.
 """
 
-import threading
 import warnings
 from collections.abc import Sequence
 
@@ -53,15 +52,14 @@ class Gradient:
         self._function: Program | None = None
         self._bound: tuple[bytes, Program] | None = None
         self._tried = False
-        self._lock = threading.Lock()
 
     def available(self) -> bool:
         """Whether the model has a gradient that can be evaluated in batches."""
-        with self._lock:
-            if not self._tried:
-                self._tried = True
-                with COMPILING:
+        if not self._tried:
+            with COMPILING:
+                if not self._tried:
                     self._function = self._compile()
+                    self._tried = True
         return self._function is not None
 
     def __call__(self, points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

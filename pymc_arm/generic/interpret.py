@@ -51,7 +51,8 @@ class Program:
     """A rewritten graph as a list of array operations.
 
     Unlike PyTensor's own functions it keeps no state between or during calls, so threads can share
-    it, and it calls NumPy's functions directly, without the checks in between.
+    it where no operation is a loop (:attr:`vectorized`), and it calls NumPy's functions directly,
+    without the checks in between.
     """
 
     def __init__(self, fgraph: FunctionGraph) -> None:

@@ -4,7 +4,6 @@ Both graphs run once or twice a run, on all particles at once, so NumPy's own sp
 they are batched and interpreted, which saves the seconds that a compiler would take.
 """
 
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -104,11 +103,10 @@ def batched_function(
         batched = vectorize_graph(list(outputs), dict(zip(inputs, rows, strict=True)))
         function = pytensor.function(rows, batched, mode=INTERPRETED, on_unused_input="ignore")
         shapes = [output.type.ndim for output in outputs]
-        lock = threading.Lock()
 
         def evaluate(*arrays: np.ndarray) -> list[np.ndarray]:
             count = len(arrays[0])
-            with lock:  # PyTensor's functions keep state during a call
+            with COMPILING:  # PyTensor's functions keep state during a call
                 results = [np.array(result) for result in function(*arrays)]
             return [
                 result if result.ndim == ndim + 1 else np.repeat(result[None], count, axis=0)

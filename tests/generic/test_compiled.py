@@ -42,6 +42,26 @@ def test_a_model_that_changed_is_compiled_again():
     assert compile_model(model).density.count == flat.density.count + 1
 
 
+def test_arrays_that_were_changed_in_place_are_noticed():
+    x = np.array([1.0, 2.0, 3.0])
+    with pm.Model() as model:
+        slope = pm.Normal("slope")
+        pm.Normal("y", slope * x, 1.0, observed=x)
+    path = compile_model(model)
+    x *= -2
+    assert compile_model(model) is not path
+
+
+def test_data_of_another_shape_is_noticed():
+    with pm.Model() as model:
+        table = pm.Data("table", np.arange(6.0).reshape(2, 3))
+        pm.Normal("y", table.shape[0] * pm.Normal("x"), 1.0, observed=1.0)
+    path = compile_model(model)
+    with model:
+        pm.set_data({"table": np.arange(6.0).reshape(3, 2)})
+    assert compile_model(model) is not path
+
+
 def test_paths_go_with_their_models():
     model = build()
     compile_model(model)
@@ -65,3 +85,8 @@ def test_warnings_are_given_each_time():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ArmWarning)
         assert compile_model(model) is path
+    with (
+        pytest.warns(ArmWarning, match="not normalised"),
+        pytest.raises(ValueError, match="nonsense"),
+    ):
+        compile_model(model, order=["nonsense"])

@@ -59,9 +59,10 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
         if slot.elementwise and slot.size and density.sizes[number] % slot.size == 0:
             scopes[density.offsets[number] + own, slot.start + own % slot.size] = True
         if slot.size == 1:
-            # A scalar that most of a block depends on is in all of it, behind a switch or not.
+            # A scalar that half of a block depends on is in all of it, behind a switch or not.
             for block in range(len(density.blocks)):
                 rows = slice(density.offsets[block], density.offsets[block + 1])
-                if 2 * scopes[rows, slot.start].sum() > density.sizes[block]:
+                found = scopes[rows, slot.start].sum()
+                if found and 2 * found >= density.sizes[block]:
                     scopes[rows, slot.start] = True
     return scopes

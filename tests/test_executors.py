@@ -160,11 +160,12 @@ def test_the_deadline_ends_workers_in_the_middle_of_a_step(impatient):
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from pymc_arm import Settings, executors
 from pymc_arm.chains import Task, spawn_generators
 from pymc_arm.testing import GaussianChain
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 executors.PATIENCE = 0.0
 class Slow(GaussianChain):
     prefers_processes = True

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -128,7 +128,7 @@ class _Worker:
             target=_serve, args=(other, self.connection, os.getpid(), work), daemon=True
         )
         # Held while forking, so that no other thread holds it in the child for ever.
-        with COMPILING, _interrupted_later(), warnings.catch_warnings():
+        with COMPILING, warnings.catch_warnings():
             # The child touches nothing that a thread of this process may have held.
             warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
@@ -163,16 +163,6 @@ class Ended:
         """Warn here of what the worker was warned of."""
         for message, category, filename, line in self._warnings:
             warnings.warn_explicit(message, category, filename, line)
-
-
-@contextlib.contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Keep Ctrl-C waiting: Python loses one that arrives while it forks."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(connection: Connection, others_end: Connection, parent: int, work: Any) -> None:

@@ -118,6 +118,8 @@ def _compile_and_note(
     """Compile a model, and add the warnings that this gives rise to to a list."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ArmWarning)
+        # Products are NumPy's or numba's here.
+        warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
         try:
             return _compile(model, order, backend)
         finally:

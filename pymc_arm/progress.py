@@ -13,7 +13,25 @@ from pymc_arm.arm import Info
 __all__ = ["ChainProgress", "ModelProgress"]
 
 
-class ChainProgress:
+class _Shown:
+    """Bars that are on the screen inside of a ``with`` block."""
+
+    _progress: Progress
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+class ChainProgress(_Shown):
     """A line for each chain: step, variable, gamma, particles, log Z so far."""
 
     def __init__(self, chains: int, length: int | None, visible: bool, first: int = 0) -> None:
@@ -46,18 +64,6 @@ class ChainProgress:
             for chain in range(first, first + chains)
         }
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
-
     def start(self, chain: int) -> None:
         """Start the clock of a chain."""
         self._progress.start_task(self._tasks[chain])
@@ -82,7 +88,7 @@ class ChainProgress:
         self._progress.stop_task(self._tasks[chain])
 
 
-class ModelProgress:
+class ModelProgress(_Shown):
     """A line for each model of a comparison: how many of its chains have come to their end."""
 
     def __init__(self, names: Sequence[str], visible: bool) -> None:
@@ -95,18 +101,6 @@ class ModelProgress:
             disable=not visible,
         )
         self._tasks = {name: self._progress.add_task(name, start=False, total=0) for name in names}
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
 
     def ask(self, model: str, chains: int) -> None:
         """Show that a model needs so many more chains."""

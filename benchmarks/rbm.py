@@ -25,6 +25,7 @@ from pymc_arm.arm import initialize, iterate
 from pymc_arm.families.rbm import Machine, RBMPath
 from pymc_arm.families.rbm.kernels import _excess, gibbs_tile
 from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.processors import one_blas_thread
 from pymc_arm.resampling import log_mean_exp
 
 FOLDER = Path(os.environ.get("PYMC_ARM_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -138,7 +139,7 @@ def annealed_importance_sampling(
 
     betas = np.linspace(0, 1, temperatures + 1)
     began = time.process_time()
-    with pool.single_threaded_blas():
+    with one_blas_thread():
         for step, (old, new) in enumerate(pairwise(betas)):
             if time.process_time() - began > seconds:
                 return np.nan, step
@@ -284,7 +285,7 @@ def main_step(arguments: list[str]) -> None:
         "smooth": lambda: paths[1].smooth(rng, visible, particles),
     }
     best = dict.fromkeys([*in_processor_time, "one", "two"], np.inf)
-    with paths[1]._pool.single_threaded_blas():
+    with one_blas_thread():
         for turn in range(options.turns):
             if turn < 8:
                 for name, function in in_processor_time.items():

@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from pymc_arm._compat import InferenceTree, get_group, has_group, make_tree
+from pymc_arm.arguments import check_count
 from pymc_arm.comparison import compare
 
 __all__ = ["average_models"]
@@ -82,8 +83,7 @@ def average_models(
         name: min(stacked[group][name].sizes["sample"] for group in groups) for name in results
     }
     total = min(sizes.values()) if draws is None else draws
-    if total != int(total) or total < 1:
-        raise ValueError(f"draws={draws} must be a whole number, 1 or more.")
+    check_count("draws", total)
     rng = np.random.default_rng(random_seed)
     counts = _shares(rng, probabilities, int(total))
     rows = {

@@ -10,19 +10,16 @@ A chain depends on its own generator alone, so that the same seed gives the same
 """
 
 import functools
-import os
 import platform
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager
 from typing import Any
 
 import cloudpickle
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.chains import Chain, Task, Unfinished, run_chain
@@ -30,14 +27,13 @@ from pymc_arm.errors import ChainError
 from pymc_arm.forked import Ended, Outcome, Starts, can_fork, run_forked
 from pymc_arm.identity import versions
 from pymc_arm.path import Path
+from pymc_arm.processors import available_cores, one_blas_thread
 from pymc_arm.progress import ChainProgress
 
 __all__ = [
-    "available_cores",
     "cancel",
     "check_executor",
     "collect_chains",
-    "one_blas_thread",
     "outcome_of",
     "run_chains",
     "run_remotely",
@@ -292,22 +288,3 @@ def collect_chains(starts: Starts, outcomes: Mapping[int, Outcome]) -> list[Chai
             outcome.finished = finished
             raise outcome
     return [chain if isinstance(chain, Chain) else None for chain in chains]
-
-
-def available_cores() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep BLAS to one thread: more of them only wait for each other on arrays of this size."""
-    limit: AbstractContextManager[Any] = _blas_controller().limit(limits=1, user_api="blas")
-    return limit
-
-
-@functools.cache
-def _blas_controller() -> ThreadpoolController:
-    """Find the BLAS libraries once: it takes longer than a small run."""
-    return ThreadpoolController()

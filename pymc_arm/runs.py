@@ -12,14 +12,16 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from pymc_arm.arguments import check_count
 from pymc_arm.chains import Chain, Task, pilot
 from pymc_arm.checkpoint import Checkpoint, Journal, Manifest, open_journal, read_manifest
 from pymc_arm.encoding import decode_generator, encode_generator
 from pymc_arm.errors import TimeLimitError
-from pymc_arm.executors import available_cores, check_executor, one_blas_thread, run_chains
+from pymc_arm.executors import check_executor, run_chains
 from pymc_arm.identity import versions
 from pymc_arm.limits import check_memory
 from pymc_arm.path import Path
+from pymc_arm.processors import available_cores, one_blas_thread
 from pymc_arm.refine import refine_chains
 from pymc_arm.results import FLOOR, Estimates, choose
 from pymc_arm.search import find_missed
@@ -60,10 +62,7 @@ class Options:
             value = getattr(self, name)
             if value is None and name in ("cores", "budget"):
                 continue
-            if not isinstance(value, int | np.integer | float) or isinstance(value, bool):
-                raise TypeError(f"{name}={value!r} must be a whole number, 1 or more.")
-            if value != value or value in (np.inf, -np.inf) or value != int(value) or value < 1:
-                raise ValueError(f"{name}={value} must be a whole number, 1 or more.")
+            check_count(name, value)
         for name in ("target_se", "time_limit"):
             value = getattr(self, name)
             if value is not None and (

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.resampling import SCHEMES
 
 __all__ = ["Settings"]
@@ -44,14 +45,12 @@ class Settings:
             "move": ("always", "adaptive"),
         }
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {allowed}.")
+            check_choice(name, getattr(self, name), allowed)
         fractions = {"threshold": self.threshold, "resample_threshold": self.resample_threshold}
         for name, value in fractions.items():
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name}={value} is a fraction: choose it between 0 and 1.")
-        if self.max_rounds < 0 or self.max_rounds != int(self.max_rounds):
-            raise ValueError(f"max_rounds={self.max_rounds} must be a whole number, 0 or more.")
+        check_count("max_rounds", self.max_rounds, least=0)
 
     @property
     def minimum_fraction(self) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 import pymc as pm
 
 from pymc_arm._compat import InferenceTree, coords_and_dims
+from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.baselines.annealing import Annealing
 from pymc_arm.baselines.model import ModelAnnealing
 from pymc_arm.baselines.schedules import adaptive, check_schedule, geometric, linear
@@ -90,11 +91,10 @@ def ais(
     >>> round(float(result.attrs["log_marginal_likelihood"]), 1)  # exactly -log(11) = -2.398
     -2.4
     """
-    if direction not in ("forward", "reverse", "both"):
-        raise ValueError(f"direction={direction!r} is not 'forward', 'reverse' or 'both'.")
+    check_choice("direction", direction, ("forward", "reverse", "both"))
     for name, value in {"draws": draws, "chains": chains, "cores": cores}.items():
-        if value is not None and (value != int(value) or value < 1):
-            raise ValueError(f"{name}={value} must be a whole number, 1 or more.")
+        if value is not None:
+            check_count(name, value)
     if isinstance(target, pm.Model):
         if coords is None and dims is None:
             coords, dims = coords_and_dims(target)

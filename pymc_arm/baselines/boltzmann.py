@@ -20,12 +20,14 @@ import numpy as np
 from numba import njit
 from scipy.special import expit
 
+from pymc_arm.arguments import check_count
 from pymc_arm.baselines.annealing import Annealing
 from pymc_arm.families.rbm.kernels import gibbs_tile
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.path import Units
 from pymc_arm.families.rbm.threads import TilePool
 from pymc_arm.path import Moved
+from pymc_arm.processors import one_blas_thread
 
 __all__ = ["RBMAnnealing", "exact_draws"]
 
@@ -98,8 +100,7 @@ class RBMAnnealing(Annealing):
         threads: int | None = None,
         name: str = "x",
     ) -> None:
-        if gibbs_steps < 1 or gibbs_steps != int(gibbs_steps):
-            raise ValueError(f"gibbs_steps={gibbs_steps} must be a whole number, 1 or more.")
+        check_count("gibbs_steps", gibbs_steps)
         units = machine.visible_units
         for number, knot in enumerate(knots):
             if knot.W.shape != machine.W.shape:
@@ -175,7 +176,7 @@ class RBMAnnealing(Annealing):
                 np.uint64(tile.start),
             )
 
-        with self._pool.single_threaded_blas():
+        with one_blas_thread():
             self._pool.run(on_tile, len(moved.bits), moved.activations.size * self.gibbs_steps)
         return Moved(moved)
 
@@ -220,7 +221,7 @@ class RBMAnnealing(Annealing):
             return particles.activations / np.float32(share)
         low, high = self._machines[segment], self._machines[segment + 1]
         weights = (high.W - low.W).astype(np.float32)
-        with self._pool.single_threaded_blas():
+        with one_blas_thread():
             product = particles.bits.astype(np.float32) @ weights
         return product + (high.b - low.b).astype(np.float32)
 

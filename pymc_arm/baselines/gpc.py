@@ -13,13 +13,13 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
+from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.baselines.annealing import Annealing
 from pymc_arm.baselines.hamiltonian import hamiltonian_move
 from pymc_arm.baselines.probit import log_probit_array
 from pymc_arm.baselines.riemannian import riemannian_move
 from pymc_arm.families.gpc.ep import expectation_propagation
 from pymc_arm.families.gpc.validation import (
-    check_choice,
     check_covariance,
     check_labels,
     check_mean,
@@ -86,8 +86,7 @@ class GPCAnnealing(Annealing):
         leapfrog_steps = PAPER[kernel][1] if leapfrog_steps is None else leapfrog_steps
         if not step_size > 0:
             raise ValueError(f"step_size={step_size} must be positive.")
-        if leapfrog_steps < 1 or leapfrog_steps != int(leapfrog_steps):
-            raise ValueError(f"leapfrog_steps={leapfrog_steps} must be a whole number, 1 or more.")
+        check_count("leapfrog_steps", leapfrog_steps)
         given = check_covariance(covariance)
         size = len(given)
         self.labels = check_labels(labels, size)

@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from pymc_arm.arguments import check_count
 from pymc_arm.baselines.boltzmann import find_base_rates
 from pymc_arm.families.rbm.kernels import gibbs_tile
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.processors import one_blas_thread
 
 __all__ = ["moment_averages"]
 
@@ -86,8 +88,7 @@ def moment_averages(
     """
     numbers = {"knots": knots, "chains": chains, "transitions": transitions, "updates": updates}
     for argument, value in numbers.items():
-        if value < 1 or value != int(value):
-            raise ValueError(f"{argument}={value} must be a whole number, 1 or more.")
+        check_count(argument, value)
     rng = np.random.default_rng(random_seed)
     units = machine.visible_units
     rates = find_base_rates(units, data, base_rates)
@@ -97,7 +98,7 @@ def moment_averages(
     else:
         examples = np.atleast_2d(as_bits(data, units, "data"))
         bits = examples[rng.integers(len(examples), size=chains)].copy()
-    with pool.single_threaded_blas():
+    with one_blas_thread():
         target = _measure(machine, bits, transitions, rng, pool)
         half = np.full(machine.hidden_units, 0.5)
         start = _Moments(np.outer(rates, half), rates, half)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_arm.arguments import check_count
 from pymc_arm.baselines.annealing import Annealing
 from pymc_arm.resampling import effective_sample_size, normalize, residual
 
@@ -35,7 +36,7 @@ def linear(temperatures: int) -> np.ndarray:
     >>> linear(4).tolist()
     [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    _check_count(temperatures)
+    check_count("temperatures", temperatures)
     return np.linspace(0, 1, temperatures + 1)
 
 
@@ -48,7 +49,7 @@ def geometric(temperatures: int, smallest: float = 1e-4) -> np.ndarray:
     >>> geometric(3, 0.01).round(6).tolist()
     [0.0, 0.01, 0.1, 1.0]
     """
-    _check_count(temperatures)
+    check_count("temperatures", temperatures)
     if not 0 < smallest < 1:
         raise ValueError(f"smallest={smallest} must lie between 0 and 1.")
     if temperatures == 1:
@@ -78,7 +79,7 @@ def adaptive(
         Particles of the pilot, which resamples and moves as it goes.
     """
     if temperatures is not None:
-        _check_count(temperatures)
+        check_count("temperatures", temperatures)
     cloud, _ = path.draw_base(rng, particles)
     log_weights = np.full(particles, -np.log(particles))
     betas, deviations = [0.0], [_deviation(path, cloud, log_weights, 0.0)]
@@ -129,8 +130,3 @@ def _deviation(path: Annealing, cloud: Any, log_weights: np.ndarray, beta: float
     weights = np.exp(log_weights)
     mean = weights @ energy
     return float(np.sqrt(weights @ (energy - mean) ** 2))
-
-
-def _check_count(temperatures: int) -> None:
-    if temperatures < 1 or temperatures != int(temperatures):
-        raise ValueError(f"temperatures={temperatures} must be a whole number, 1 or more.")

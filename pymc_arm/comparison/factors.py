@@ -37,13 +37,6 @@ SCALES: dict[str, tuple[str, tuple[tuple[float, str], ...]]] = {
         ),
     ),
 }
-# Draws of the errors of log Z behind the intervals of model probabilities, and their seed: the
-# same table every time, with ends that are good to two digits.
-ERROR_DRAWS = 20_000
-ERROR_SEED = 19950601
-# How much one more run may cost, against the one before, when an error is asked for.
-LARGEST_GROWTH = 8.0
-MOST_RUNS = 4
 
 
 @dataclass(frozen=True)

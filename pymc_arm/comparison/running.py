@@ -19,8 +19,9 @@ import pymc as pm
 
 from pymc_arm.chains import Chain
 from pymc_arm.errors import ChainError, ComparisonError
-from pymc_arm.executors import cancel, collect_chains, one_blas_thread, outcome_of, submit_chains
+from pymc_arm.executors import cancel, collect_chains, outcome_of, submit_chains
 from pymc_arm.forked import Outcome, Starts
+from pymc_arm.processors import one_blas_thread
 from pymc_arm.progress import ModelProgress
 from pymc_arm.runs import Options, Request, Rounds, run_rounds
 from pymc_arm.sampling import sample_rounds

@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
-from threadpoolctl import ThreadpoolController
 
+from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.families.gpc.ep import Sites, expectation_propagation, log_site_mass
 from pymc_arm.families.gpc.kernels import predict, sweep_tiles
 from pymc_arm.families.gpc.microkernel import TILE_BYTES
@@ -30,13 +30,13 @@ from pymc_arm.families.gpc.sequence import (
     sites_on_z,
 )
 from pymc_arm.families.gpc.validation import (
-    check_choice,
     check_covariance,
     check_labels,
     check_mean,
     factorize,
 )
 from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.processors import available_cores, one_blas_thread
 
 __all__ = ["GPCPath"]
 
@@ -118,10 +118,9 @@ class GPCPath(Path):
         check_choice("lookahead", lookahead, (None, "ep"))
         if not 0 < relaxation <= 1:
             raise ValueError(f"relaxation={relaxation} must be above 0 and at most 1.")
-        if sweeps < 1 or sweeps != int(sweeps):
-            raise ValueError(f"sweeps={sweeps} must be a whole number, 1 or more.")
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads={threads}: at least one thread is needed.")
+        check_count("sweeps", sweeps)
+        if threads is not None:
+            check_count("threads", threads)
         natural = np.float32 if representation == "z" else np.float64
         real = np.dtype(natural if dtype is None else dtype)
         check_choice("dtype", real.name, ("float32", "float64"))
@@ -137,7 +136,7 @@ class GPCPath(Path):
         self.width = relaxation if kernel == "overrelaxed" else 0.0
         self.sweeps = int(sweeps)
         self.dtype = real.type
-        self.threads = _available_cores() if threads is None else int(threads)
+        self.threads = available_cores() if threads is None else int(threads)
         self.unwhitening = unwhitening
         self.offset = offset
 
@@ -303,17 +302,7 @@ class GPCPath(Path):
 
 def _blas_threads(size: int) -> AbstractContextManager[Any]:
     """Hold BLAS at one thread where more would only wait for each other."""
-    if size >= SHARED_BLAS:
-        return nullcontext()
-    limit: AbstractContextManager[Any] = ThreadpoolController().limit(limits=1, user_api="blas")
-    return limit
-
-
-def _available_cores() -> int:
-    """Return the number of cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return nullcontext() if size >= SHARED_BLAS else one_blas_thread()
 
 
 def _resolve_order(

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-__all__ = ["check_choice", "check_covariance", "check_labels", "check_mean", "factorize"]
+__all__ = ["check_covariance", "check_labels", "check_mean", "factorize"]
 
 # Asymmetry up to this fraction of the largest entry is rounding, and is averaged away.
 ASYMMETRY = 1e-8
@@ -84,9 +84,3 @@ def check_mean(mean: Any, size: int) -> np.ndarray:
         entry = int(np.argmin(np.isfinite(vector)))
         raise ValueError(f"mean[{entry}] is {vector[entry]}; it must be finite.")
     return vector
-
-
-def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Raise if an option is not one of its choices."""
-    if value not in allowed:
-        raise ValueError(f"{name}={value!r} is not one of {allowed}.")

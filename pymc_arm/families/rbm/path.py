@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.errors import TrustWarning
 from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
 from pymc_arm.families.rbm.lookahead import base_rates, tangents
@@ -30,6 +31,7 @@ from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.order import arrange
 from pymc_arm.families.rbm.threads import TilePool
 from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.processors import one_blas_thread
 from pymc_arm.resampling import log_sum_exp
 
 __all__ = ["RBMPath", "Units"]
@@ -104,10 +106,8 @@ class RBMPath(Path):
             ("gibbs_steps", gibbs_steps),
             ("reseed_transitions", reseed_transitions),
         ):
-            if value < 1 or value != int(value):
-                raise ValueError(f"{argument}={value} must be a whole number, 1 or more.")
-        if layer not in ("visible", "hidden"):
-            raise ValueError(f'layer={layer!r} is not "visible" or "hidden".')
+            check_count(argument, value)
+        check_choice("layer", layer, ("visible", "hidden"))
         self.machine = machine
         self.layer = layer
         self.name = name
@@ -235,7 +235,7 @@ class RBMPath(Path):
                 np.uint64(tile.start),
             )
 
-        with self._pool.single_threaded_blas():
+        with one_blas_thread():
             self._pool.run(move_tile, count, work=activations.size * repeats)
         return moved
 

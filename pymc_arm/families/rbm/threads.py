@@ -6,31 +6,20 @@ the result is the same for any number of threads. BLAS must keep to one thread w
 own threads would fight with ours.
 """
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
-# Loaded before the controller looks for BLAS libraries: numba calls SciPy's.
-import scipy.linalg.cython_blas  # noqa: F401
-from threadpoolctl import ThreadpoolController
+from pymc_arm.arguments import check_count
+from pymc_arm.processors import available_cores
 
-__all__ = ["TilePool", "available_threads"]
+__all__ = ["TilePool"]
 
 # Wide enough that BLAS runs near its peak, small enough that a tile stays in the second cache.
 WIDEST_TILE = 256
 # Below this many numbers a second thread costs more than it saves.
 WORTH_A_THREAD = 2**16
-
-
-def available_threads() -> int:
-    """Return the number of processors this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 class TilePool:
@@ -43,9 +32,9 @@ class TilePool:
     """
 
     def __init__(self, threads: int | None = None) -> None:
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads={threads}: at least one thread is needed.")
-        self.threads = threads or available_threads()
+        if threads is not None:
+            check_count("threads", threads)
+        self.threads = threads or available_cores()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TilePool, (self.threads,)
@@ -53,15 +42,6 @@ class TilePool:
     @cached_property
     def _executor(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self.threads - 1, thread_name_prefix="rbm-tile")
-
-    @cached_property
-    def _controller(self) -> ThreadpoolController:
-        return ThreadpoolController()
-
-    def single_threaded_blas(self) -> AbstractContextManager[Any]:
-        """Hold BLAS at one thread for the length of a ``with`` block."""
-        limit: AbstractContextManager[Any] = self._controller.limit(limits=1, user_api="blas")
-        return limit
 
     def run(self, function: Callable[[slice], None], count: int, work: int) -> None:
         """Call ``function`` on every tile of ``count`` particles; ``work`` is their total size."""

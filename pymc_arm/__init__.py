@@ -1,9 +1,9 @@
 """Marginal likelihoods of PyMC models, with error bars, by Adaptive Resample-Move."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pymc_arm import plots
+from pymc_arm._lazy import lazy_attributes
 from pymc_arm.arm import run
 from pymc_arm.averaging import average_models
 from pymc_arm.checkpoint import Checkpoint
@@ -80,17 +80,14 @@ __all__ = [
 ]
 
 # Kernels that numba compiles: it takes as long to import as half of PyMC, so they wait.
-_FAMILIES = {
-    "RBM": "pymc_arm.families.rbm",
-    "gpc": "pymc_arm.families.gpc",
-    "rbm": "pymc_arm.families.rbm",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FAMILIES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_FAMILIES[name]), name)
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "RBM": "pymc_arm.families.rbm",
+        "gpc": "pymc_arm.families.gpc",
+        "rbm": "pymc_arm.families.rbm",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy
 import xarray as xr
 
@@ -144,7 +145,7 @@ def make_inference_tree(
     """Build the result of a run."""
     # A chain that ended without particles has no draws; the others keep their numbers.
     alive = [number for number, chain in enumerate(chains) if chain.draws]
-    coords, dims = {**(coords or {}), "chain": alive}, dict(dims or {})
+    coords, dims = {**(coords or {}), "chain": pd.Index(alive)}, dict(dims or {})
     draws = {
         name: np.stack([chains[number].draws[name] for number in alive])
         for name in (chains[alive[0]].draws if alive else {})
@@ -193,9 +194,19 @@ def make_dataset(
         names = [*leading, *own, *(f"{name}_dim_{axis}" for axis in missing)]
         for axis, size in zip(names, values.shape, strict=True):
             labels = coords.get(axis)
-            used[axis] = labels if labels is not None and len(labels) == size else np.arange(size)
-        variables[name] = (names, values)
+            known = labels is not None and len(labels) == size
+            used[axis] = labels if known else pd.RangeIndex(size)
+        variables[name] = _variable(names, values)
     return xr.Dataset(variables, coords=used)
+
+
+def _variable(dims: Sequence[str], values: np.ndarray) -> xr.Variable:
+    """Return a variable of a dataset. xarray need not look whether plain arrays are Dask's, say.
+
+    Where Dask or sparse are installed, looking for their arrays imports them, which takes most of a
+    second; an index of pandas is taken as it is, too.
+    """
+    return xr.Variable(dims, values, fastpath=values.dtype.kind in "biufUS")
 
 
 def _refined_attributes(estimates: Estimates) -> dict[str, float]:
@@ -221,8 +232,11 @@ def _sample_stats(chains: Sequence[Chain], chosen: str) -> xr.Dataset:
         "sampling_time": [chain.seconds for chain in chains],
     }
     return xr.Dataset(
-        {name: ("chain", np.asarray(column, dtype=float)) for name, column in values.items()},
-        coords={"chain": np.arange(len(chains))},
+        {
+            name: _variable(["chain"], np.array(column, dtype=float))
+            for name, column in values.items()
+        },
+        coords={"chain": pd.RangeIndex(len(chains))},
     )
 
 
@@ -244,17 +258,19 @@ def _history(chains: Sequence[Chain]) -> xr.Dataset:
             observations[row, column] = len(info.observations)
             if len(info.observations) == 1:
                 observed[row, column] = info.observations[0]
-    variables: dict[str, Any] = {
-        name: (("chain", "step"), array) for name, array in columns.items()
+    arrays: dict[str, np.ndarray] = {
+        **columns,
+        "introduced": introduced.astype(str),
+        # How many observations came in with the step, and the name of a single one.
+        "observations": observations,
+        "observed": observed.astype(str),
+        # netCDF has no booleans of its own; ArviZ stores them as small integers too.
+        "resampled": resampled.astype(np.int8),
     }
-    variables["introduced"] = (("chain", "step"), introduced.astype(str))
-    # How many observations came in with the step, and the name of a single one.
-    variables["observations"] = (("chain", "step"), observations)
-    variables["observed"] = (("chain", "step"), observed.astype(str))
-    # netCDF has no booleans of its own; ArviZ stores them as small integers too.
-    variables["resampled"] = (("chain", "step"), resampled.astype(np.int8))
-    coords = {"chain": np.arange(len(chains)), "step": np.arange(steps)}
-    return xr.Dataset(variables, coords=coords)
+    return xr.Dataset(
+        {name: _variable(["chain", "step"], array) for name, array in arrays.items()},
+        coords={"chain": pd.RangeIndex(len(chains)), "step": pd.RangeIndex(steps)},
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -25,8 +25,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
 from scipy.special import ndtr, ndtri
 
-from pymc_arm.families.gpc.path import GPCPath
 from pymc_arm.families.registry import Match
+from pymc_arm.path import Path
 
 __all__ = ["GPCFamily"]
 
@@ -65,8 +65,10 @@ class GPCFamily:
             f"{len(found.labels)} probit Bernoulli labels",
         )
 
-    def build(self, model: pm.Model, **options: Any) -> GPCPath:
+    def build(self, model: pm.Model, **options: Any) -> Path:
         """Build the path; ``options`` are those of :class:`~pymc_arm.families.gpc.path.GPCPath`."""
+        from pymc_arm.families.gpc.path import GPCPath  # its kernels take a while to load
+
         found = _recognize(model)
         if isinstance(found, str):
             raise ValueError(f"The model is not of the family {self.name!r}: {found}.")

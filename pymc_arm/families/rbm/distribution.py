@@ -9,52 +9,24 @@ from numba import njit
 from pymc.distributions.shape_utils import rv_size_is_none
 from pytensor.graph.basic import Variable
 from pytensor.link.numba.dispatch.random import numba_core_rv_funcify
-from pytensor.tensor.random.op import RandomVariable
 
 from pymc_arm.families.rbm.machine import Machine
+from pymc_arm.families.rbm.variable import RBMVariable
 
-__all__ = ["RBM", "RBMVariable"]
+__all__ = ["RBM", "draw_visible"]
 
 # Gibbs steps before a draw of ``pm.draw`` or ``pm.sample_prior_predictive``.
 DRAW_TRANSITIONS = 1000
 
 
-class RBMVariable(RandomVariable):
-    """The random variable of a machine; the family recognises models by it."""
-
-    name = "rbm"
-    signature = "(n,h),(n),(h)->(n)"
-    dtype = "int8"
-    _print_name = ("RBM", "\\operatorname{RBM}")
-
-    @classmethod
-    def rng_fn(
-        cls,
-        rng: np.random.Generator,
-        W: np.ndarray,
-        a: np.ndarray,
-        b: np.ndarray,
-        size: tuple[int, ...] | None = None,
-    ) -> np.ndarray:
-        """Draw by Gibbs sampling from fair coins: approximate, unless the chain mixes."""
-        if size is None:
-            size = np.broadcast_shapes(W.shape[:-2], a.shape[:-1], b.shape[:-1])
-        weights = np.broadcast_to(W, (*size, *W.shape[-2:]))
-        visible = np.broadcast_to(a, (*size, a.shape[-1]))
-        hidden = np.broadcast_to(b, (*size, b.shape[-1]))
-        draws = np.empty(visible.shape, dtype=cls.dtype)
-        for index in np.ndindex(*size):
-            draws[index] = _draw(rng, weights[index], visible[index], hidden[index])
-        return draws
-
-
 @njit(error_model="numpy")
-def _draw(
+def draw_visible(
     rng: np.random.Generator,
     weights: np.ndarray,
     visible_bias: np.ndarray,
     hidden_bias: np.ndarray,
 ) -> np.ndarray:
+    """Draw by Gibbs sampling from fair coins."""
     x = (rng.random(visible_bias.size) < 0.5).astype(np.float64)
     for _ in range(DRAW_TRANSITIONS):
         rates = 1 / (1 + np.exp(-(hidden_bias + x @ weights)))
@@ -70,7 +42,7 @@ def _compiled_draw(op: RBMVariable, node: Any) -> Any:
 
     @njit
     def random(rng: Any, weights: Any, visible_bias: Any, hidden_bias: Any) -> Any:
-        return _draw(
+        return draw_visible(
             rng,
             np.ascontiguousarray(weights).astype(np.float64),
             visible_bias.astype(np.float64),

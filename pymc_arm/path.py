@@ -11,9 +11,12 @@ split in two while the particles are at hand.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from pymc_arm.spaces import Space, Whole
 
 __all__ = ["Moved", "Particles", "Path", "Position", "Proposal", "Smoothed", "join", "select"]
 
@@ -174,6 +177,10 @@ class Path(ABC):
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of :meth:`log_density` where it helps a fit, or None."""
         return None
+
+    def spaces(self, particles: Particles) -> Sequence[Space]:
+        """Return where log Z can be refined, the simplest space first; none if nowhere."""
+        return [] if self.continuous(particles) is None else [Whole(self)]
 
     def prepare(self) -> None:  # noqa: B027
         """Compile what chains will need, before the process is copied for each of them."""

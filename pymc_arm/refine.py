@@ -4,21 +4,28 @@ The telescoping product carries the noise of every step. A density q fitted to t
 one short step away from the posterior, and the optimal bridge between the two (Meng and Wong, 1996)
 measures that step from both sides: the standard deviation of log Z falls from a few tenths to a
 few thousandths. Each chain is judged with a q that was fitted to the other chains, so that q never
-sees the draws it is judged on, and how well the two overlap says whether to believe it.
+sees the draws it is judged on, and how well the two overlap says whether to believe it. What is
+simple given the rest (labels, group effects) need not be known to q: see :mod:`pymc_arm.spaces`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pymc_arm.approximation import Approximation, fit
+from pymc_arm.approximation import fit
+from pymc_arm.path import join, select
 from pymc_arm.resampling import effective_sample_size, log_mean_exp
+from pymc_arm.spaces import Space
 
 __all__ = ["Bridge", "bridge", "refine_chains"]
 
 # Below this share of effective draws on either side, q and the posterior hardly meet.
 SMALLEST_OVERLAP = 0.05
+# A space in which they overlap more than this is good enough.
+GOOD_OVERLAP = 0.9
+TRIAL_PARTICLES = 200
 ITERATIONS = 1000
 
 
@@ -42,29 +49,26 @@ class Bridge:
 
 
 def refine_chains(
-    log_density: Callable[[np.ndarray], np.ndarray],
-    clouds: Sequence[np.ndarray],
+    spaces: Sequence[Space],
+    clouds: Sequence[Any],
     generators: Sequence[np.random.Generator],
-    score: Callable[[np.ndarray], np.ndarray | None] = lambda points: None,
 ) -> list[Bridge]:
     """Bridge each cloud with an approximation fitted to the others.
 
     Parameters
     ----------
-    log_density
-        log f, whose integral is Z.
+    spaces
+        Where q may be fitted, the simplest first. The first in which it overlaps well is taken.
     clouds
-        Equally weighted draws of each chain, (size, dimension). A single one is cut in halves.
+        Equally weighted particles of each chain. A single set is cut in halves.
     generators
         One for each cloud.
-    score
-        The gradient of log f, or None where there is none.
     """
     if len(clouds) == 1:
-        half = len(clouds[0]) // 2
-        order = generators[0].permutation(len(clouds[0]))
-        halves = [clouds[0][order[:half]], clouds[0][order[half:]]]
-        two = refine_chains(log_density, halves, generators[0].spawn(2), score)
+        size = len(spaces[0].points(clouds[0]))
+        order = generators[0].permutation(size)
+        halves = [select(clouds[0], part) for part in np.split(order, [size // 2])]
+        two = refine_chains(spaces, halves, generators[0].spawn(2))
         return [
             Bridge(
                 log_mean_exp(np.array([b.log_evidence for b in two])),
@@ -75,33 +79,58 @@ def refine_chains(
                 max(b.components for b in two),
             )
         ]
+    space = _choose(spaces, clouds, generators[0]) if len(spaces) > 1 else spaces[0]
     bridges = []
     for number, (cloud, rng) in enumerate(zip(clouds, generators, strict=True)):
-        others = np.concatenate([c for k, c in enumerate(clouds) if k != number])
-        bridges.append(bridge(log_density, cloud, fit(log_density, rng, others, score), rng))
+        others = join([c for k, c in enumerate(clouds) if k != number])
+        bridges.append(_fit_and_bridge(space, cloud, others, rng))
     return bridges
 
 
-def bridge(
-    log_density: Callable[[np.ndarray], np.ndarray],
-    cloud: np.ndarray,
-    approximation: Approximation,
-    rng: np.random.Generator,
-) -> Bridge:
+def _choose(spaces: Sequence[Space], clouds: Sequence[Any], rng: np.random.Generator) -> Space:
+    """Return the first space in which a trial bridge overlaps well, or the one where it does best.
+
+    The trial takes a part of the first cloud, and does not look at log Z.
+    """
+    rng, others = rng.spawn(1)[0], join(list(clouds[1:]))
+    part = rng.permutation(len(spaces[0].points(clouds[0])))[:TRIAL_PARTICLES]
+    best, largest = spaces[0], -1.0
+    for space in spaces:
+        overlap = _fit_and_bridge(space, select(clouds[0], part), others, rng).overlap
+        if overlap > largest:
+            best, largest = space, overlap
+        if overlap > GOOD_OVERLAP:
+            break
+    return best
+
+
+def _fit_and_bridge(space: Space, cloud: Any, others: Any, rng: np.random.Generator) -> Bridge:
+    space = space.around(others)
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        return space.draw_log_ratio(rng, points)
+
+    approximation = fit(log_density, rng, space.points(others), space.score)
+    points = space.points(cloud)
+    at_draws = space.log_ratio(cloud) - approximation.log_density(points)
+    # More draws from q are cheap, and take its side of the error away.
+    proposals = approximation.draw(rng, 2 * len(points))
+    at_proposals = log_density(proposals) - approximation.log_density(proposals)
+    return bridge(at_draws, at_proposals, approximation.components)
+
+
+def bridge(first: np.ndarray, second: np.ndarray, components: int = 1) -> Bridge:
     """Estimate log Z by the optimal bridge between draws from the posterior and from q.
 
-    With l = log f - log q, at N_1 posterior draws and N_2 draws from q, and
+    With l = log f - log q, ``first`` at N_1 posterior draws and ``second`` at N_2 draws from q, and
     s_k = N_k / (N_1 + N_2), r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by
     the mean of 1 / (s_1 e^l + s_2 r) over the posterior.
     """
-    first = log_density(cloud) - approximation.log_density(cloud)
-    # More draws from q are cheap, and take its side of the error away.
-    proposals = approximation.draw(rng, 2 * len(cloud))
-    second = log_density(proposals) - approximation.log_density(proposals)
-    first = first[np.isfinite(first)]
+    # Where q is zero l is infinite, and 1 / e^l is zero; what is not a number says nothing.
+    first = first[first > -np.inf]
     second = np.where(np.isnan(second), -np.inf, second)
-    if not len(first) or not np.isfinite(second).any():
-        return Bridge(np.nan, np.inf, 0.0, approximation.components)
+    if not np.isfinite(first).any() or not np.isfinite(second).any():
+        return Bridge(np.nan, np.inf, 0.0, components)
     share = np.log(len(first) / (len(first) + len(second)))
     rest = np.log1p(-np.exp(share))
     shift = float(np.median(first))
@@ -119,6 +148,4 @@ def bridge(
     variance = sum((1 / o - 1) / len(n) for o, n in zip(overlaps, (second, first), strict=True))
     # How much of q's draws the posterior would accept, and the other way round.
     weights = effective_sample_size(second) / len(second)
-    return Bridge(
-        shift + log_ratio, float(variance), float(min(*overlaps, weights)), approximation.components
-    )
+    return Bridge(shift + log_ratio, float(variance), float(min(*overlaps, weights)), components)

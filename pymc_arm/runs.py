@@ -296,11 +296,11 @@ def _refine(
     """Add a bridge estimate to each chain, if the path has a continuous space for it."""
     if any(chain.particles is None for chain in chains):
         return chains
-    clouds = [path.continuous(chain.particles) for chain in chains]
-    points = [cloud for cloud in clouds if cloud is not None]
-    if len(points) < len(chains) or len(points[0]) < SMALLEST_CLOUD:
+    clouds = [chain.particles for chain in chains]
+    spaces = path.spaces(clouds[0])
+    if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
         return chains
-    bridges = refine_chains(path.log_density, points, generators, path.score)
+    bridges = refine_chains(spaces, clouds, generators)
     return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
 
 

@@ -95,8 +95,8 @@ def sample(
     allocation, budget
         See :func:`sample_path`.
     refine
-        Whether to sharpen log Z by a bridge to a fitted density, where all variables are
-        continuous. ``"auto"`` keeps the better of the two estimates.
+        Whether to sharpen log Z by a bridge to a fitted density, where no two discrete variables
+        depend on each other. ``"auto"`` keeps the better of the two estimates.
     target_se
         Go on adding chains until the standard error of log Z is below this.
     time_limit
@@ -346,7 +346,7 @@ def sample_path(
     budget
         R_tot for ``allocation="optimal"``; by default ``draws`` a step.
     refine
-        As in :func:`sample`; it needs a path with :meth:`Path.continuous`.
+        As in :func:`sample`; it needs a path with :meth:`Path.spaces`.
     coords, dims
         Labels for the draws, as in ArviZ.
     **settings

@@ -19,6 +19,8 @@ from pymc_arm.generic.support import Support
 __all__ = [
     "Grid",
     "Reference",
+    "continuous_log_density",
+    "discrete_log_probability",
     "draw_continuous",
     "draw_discrete",
     "enumerate_values",
@@ -186,9 +188,14 @@ def draw_continuous(
     draws = left + (right - left) * _draw_exponential(rng.random(size), slope)
     tails = reference.center + reference.scale * rng.standard_t(TAIL_FREEDOM, size)
     draws = np.where(rng.random(size) < TAIL_SHARE, tails, draws)
-    inside = _interpolate(grid, draws) - grid.log_mass
-    outside = _log_student(draws, reference)
-    return draws, np.logaddexp(np.log1p(-TAIL_SHARE) + inside, np.log(TAIL_SHARE) + outside)
+    return draws, continuous_log_density(grid, reference, draws)
+
+
+def continuous_log_density(grid: Grid, reference: Reference, points: np.ndarray) -> np.ndarray:
+    """Return the log of the density that :func:`draw_continuous` draws from, a point a row."""
+    inside = _interpolate(grid, points) - grid.log_mass
+    outside = _log_student(points, reference)
+    return np.logaddexp(np.log1p(-TAIL_SHARE) + inside, np.log(TAIL_SHARE) + outside)
 
 
 def enumerate_values(conditional: Conditional, support: Support, size: int) -> Grid:
@@ -230,20 +237,33 @@ def draw_discrete(
     uniform = rng.random(size) * cumulated[:, -1]
     chosen = np.minimum((cumulated <= uniform[:, None]).sum(axis=1), count - 1)
     draws = grid.nodes[rows, chosen]
-    log_probability = grid.log_density[rows, chosen] - log_mass
+    if not support.finite:
+        side = rng.choice([1] if support.bounded_below else [-1, 1], size=size)
+        steps = rng.geometric(_tail_rate(count), size)
+        beyond = np.where(side > 0, grid.last + steps, grid.nodes[:, 0] - steps)
+        draws = np.where(rng.random(size) < TAIL_SHARE, beyond, draws).astype(float)
+    return draws, discrete_log_probability(grid, support, draws)
+
+
+def discrete_log_probability(grid: Grid, support: Support, values: np.ndarray) -> np.ndarray:
+    """Return the log-probability with which :func:`draw_discrete` draws a value, one a row."""
+    rows, count = np.arange(len(values)), grid.nodes.shape[1]
+    log_mass = np.where(np.isfinite(grid.log_mass), grid.log_mass, 0.0)
+    place = np.minimum((grid.nodes < values[:, None]).sum(axis=1), count - 1)
+    found = grid.nodes[rows, place] == values
+    inside = np.where(found, grid.log_density[rows, place] - log_mass, -np.inf)
     if support.finite:
-        return draws, log_probability
-    sides = [1] if support.bounded_below else [-1, 1]
-    side = rng.choice(sides, size=size)
-    rate = 1.0 / (1.0 + 0.25 * count)
-    steps = rng.geometric(rate, size)
-    beyond = np.where(side > 0, grid.last + steps, grid.nodes[:, 0] - steps)
-    tail = rng.random(size) < TAIL_SHARE
-    log_tail = np.log(TAIL_SHARE / len(sides)) + np.log(rate) + (steps - 1) * np.log1p(-rate)
-    return (
-        np.where(tail, beyond, draws).astype(float),
-        np.where(tail, log_tail, np.log1p(-TAIL_SHARE) + log_probability),
-    )
+        return inside
+    rate, sides = _tail_rate(count), 1 if support.bounded_below else 2
+    steps = np.where(values > grid.last, values - grid.last, grid.nodes[:, 0] - values)
+    reached = (values > grid.last) | ((values < grid.nodes[:, 0]) & (sides == 2))
+    tail = np.log(TAIL_SHARE / sides) + np.log(rate) + (steps - 1) * np.log1p(-rate)
+    return np.where(reached, tail, np.log1p(-TAIL_SHARE) + inside)
+
+
+def _tail_rate(count: int) -> float:
+    """Return the rate of the geometric tails, by the number of values between them."""
+    return 1.0 / (1.0 + 0.25 * count)
 
 
 def _floor(values: np.ndarray) -> np.ndarray:

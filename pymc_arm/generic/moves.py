@@ -24,7 +24,7 @@ import numpy as np
 from pymc_arm.generic.cloud import CrossFit
 from pymc_arm.generic.support import Support
 
-__all__ = ["Kernel", "MoveTarget", "color_coordinates"]
+__all__ = ["Kernel", "MoveTarget", "add_by_owner", "color_coordinates"]
 
 # Sweeps end when the mean squared correlation with the start is below this, or after the last.
 FORGOTTEN = 0.05
@@ -235,7 +235,7 @@ class Kernel:
         new_points = points.copy()
         new_points[:, coordinates] += jump
         difference = _difference(self.target.terms, new_points, points, terms)
-        log_ratio = _add_by_owner(difference, owner, len(coordinates))
+        log_ratio = add_by_owner(difference, owner, len(coordinates))
         probability = np.exp(np.minimum(log_ratio, 0.0))
         accepted = rng.random(probability.shape) < probability
         columns = np.where(accepted, new_points[:, coordinates], points[:, coordinates])
@@ -263,7 +263,7 @@ class Kernel:
             trial = points.copy()
             for number, value in enumerate(values):
                 trial[:, coordinates] = value
-                table[number] = _add_by_owner(
+                table[number] = add_by_owner(
                     self.target.terms(trial, terms), owner, len(coordinates)
                 )
             # Gumbel's trick draws from unnormalised log-probabilities.
@@ -284,7 +284,7 @@ class Kernel:
             inside &= (trial[:, coordinates] <= high) | (not support.bounded_above)
             trial[:, coordinates] = np.where(inside, trial[:, coordinates], before)
             difference = _difference(self.target.terms, trial, points, terms)
-            log_ratio = _add_by_owner(difference, owner, len(coordinates))
+            log_ratio = add_by_owner(difference, owner, len(coordinates))
             accepted = inside & (np.log(rng.random(before.shape)) < log_ratio)
             points[:, coordinates] = np.where(accepted, trial[:, coordinates], before)
             change = np.where(accepted, log_ratio, 0.0).sum(axis=1)
@@ -329,7 +329,7 @@ def _difference(
     return np.where(np.isnan(difference), 0.0, difference)
 
 
-def _add_by_owner(terms: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
+def add_by_owner(terms: np.ndarray, owner: np.ndarray, count: int) -> np.ndarray:
     """Add up the terms of each coordinate."""
     if len(owner) == count and np.array_equal(owner, np.arange(count)):
         return terms

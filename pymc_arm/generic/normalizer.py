@@ -61,13 +61,13 @@ def _integral(
     """Return the log of the integral over a variable, with parents at their draws."""
     columns = list(slot.coordinates)
     half = len(draws) // 2
+    rest, rng = draws[half:], np.random.default_rng(0)
     fitted = _Conditional(BentStudent.fit(draws[:half, columns]), columns, draws)
-    result = bridge(
-        lambda points: density.sum(points, weights),
-        draws[half:],
-        fitted,
-        np.random.default_rng(0),
+    at_draws, at_proposals = (
+        density.sum(points, weights) - fitted.log_density(points)
+        for points in (rest, fitted.draw(rng, 2 * len(rest)))
     )
+    result = bridge(at_draws, at_proposals)
     if not result.trustworthy:
         return 0.0, np.inf
     return result.log_evidence, float(np.sqrt(result.variance))

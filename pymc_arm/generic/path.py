@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_arm.generic.collapse import Collapsed, independent_sets
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.integrate import (
     Grid,
@@ -23,6 +24,7 @@ from pymc_arm.generic.prior import PriorSampler
 from pymc_arm.generic.support import Support
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.resampling import effective_sample_size
+from pymc_arm.spaces import Space, Whole
 
 __all__ = ["GenericPath", "Position", "name_term"]
 
@@ -139,7 +141,9 @@ class GenericPath(Path):
             prior, data = self._conditional_parts(whole, particles)
 
             def fraction_at(end: float) -> float:
-                return _effective_fraction(_log_trapezoid(prior + end * data), log_weights)
+                return _effective_fraction(
+                    np.logaddexp.reduce(prior + end * data, axis=1), log_weights
+                )
 
         else:
             remaining = self.density.sum(particles, self._data_weights(step))
@@ -231,6 +235,13 @@ class GenericPath(Path):
     def continuous(self, particles: np.ndarray) -> np.ndarray | None:
         """Return the particles themselves, if no coordinate is discrete."""
         return None if self._discrete.any() or not particles.shape[1] else particles
+
+    def spaces(self, particles: np.ndarray) -> list[Space]:
+        """Return the space of all coordinates, and those without a set that can be drawn."""
+        whole: list[Space] = [] if self._discrete.any() else [Whole(self)]
+        sets = independent_sets(self.plan.scopes, self._discrete)
+        parts = (self.plan, self.density, self._supports, self.log_normalizer)
+        return whole + [Collapsed(*parts, chosen) for chosen in sets]
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f_N, normalised as log Z is."""
@@ -376,10 +387,6 @@ def name_term(density: LogDensity, row: int) -> str:
 def _effective_fraction(log_ratio: np.ndarray, log_weights: np.ndarray) -> float:
     log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
     return effective_sample_size(log_ratio + log_weights) / len(log_weights)
-
-
-def _log_trapezoid(values: np.ndarray) -> np.ndarray:
-    return np.logaddexp.reduce(values, axis=1)
 
 
 def _furthest(fraction_at: Callable[[float], float], previous: float, smallest: float) -> float:

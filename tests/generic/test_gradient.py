@@ -1,5 +1,7 @@
 """Gradients of models, the fits that use them, and the moves they drive."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,6 +11,7 @@ from pymc_arm.generic.cloud import Student
 from pymc_arm.generic.compiled import compile_model
 from pymc_arm.generic.moves import Kernel, MoveTarget
 from pymc_arm.refine import refine_chains
+from pymc_arm.spaces import Whole
 
 
 def hierarchy() -> pm.Model:
@@ -87,9 +90,12 @@ def test_refine_holds_in_a_hundred_dimensions():
 
     rng = np.random.default_rng(5)
     clouds = [rng.multivariate_normal(mean, covariance, size=500) for _ in range(4)]
-    score = {"score": lambda points: -(points - mean) @ precision}
-    with_scores = refine_chains(log_density, clouds, rng.spawn(4), **score)
-    without = refine_chains(log_density, clouds, rng.spawn(4))
+    plain = SimpleNamespace(
+        continuous=lambda points: points, log_density=log_density, score=lambda points: None
+    )
+    scored = SimpleNamespace(**vars(plain) | {"score": lambda points: -(points - mean) @ precision})
+    with_scores = refine_chains([Whole(scored)], clouds, rng.spawn(4))
+    without = refine_chains([Whole(plain)], clouds, rng.spawn(4))
     assert min(b.overlap for b in with_scores) > 0.5 > max(b.overlap for b in without)
     values = np.array([b.log_evidence for b in with_scores])
     error = values.std(ddof=1) / 2

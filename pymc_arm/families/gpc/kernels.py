@@ -20,6 +20,9 @@ from pymc_arm.families.gpc.random import advance, exponential, next_bits, seed_l
 
 __all__ = ["grow_precision", "predict", "sweep_tiles"]
 
+#: Tiles that a sweep copies together out of the particles and back.
+TILES_COPIED = 8
+
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def _slice_step(
@@ -70,6 +73,48 @@ def _slice_step(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _sweep_tile(
+    values: np.ndarray,
+    matrix: np.ndarray,
+    shift: np.ndarray,
+    states: np.ndarray,
+    width: float,
+    sweeps: int,
+    probit: bool,
+) -> None:
+    """Apply Gibbs sweeps to one tile, ``values`` (n, lanes), in place."""
+    count, lanes = values.shape
+    product = np.empty((PANEL, lanes), values.dtype)
+    bound = np.zeros(lanes, values.dtype)
+    bits = np.empty(lanes, np.uint32)
+    for _ in range(sweeps):
+        for panel in range((count + PANEL - 1) // PANEL):
+            multiply_panel(matrix, values, product, count, panel)
+            first = panel * PANEL
+            inside = min(PANEL, count - first)
+            for row in range(inside):
+                site = first + row
+                if probit:
+                    next_bits(states, bits)
+                    truncated_below(values[site], bits, bound)
+                change = product[row]
+                _slice_step(
+                    values[site],
+                    change,
+                    bound,
+                    states,
+                    shift[site],
+                    matrix[panel, site, row],
+                    width,
+                )
+                for later in range(row + 1, inside):
+                    entry = matrix[panel, site, later]
+                    target = product[later]
+                    for lane in range(lanes):
+                        target[lane] += entry * change[lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def sweep_tiles(
     particles: np.ndarray,
     moved: np.ndarray,
@@ -103,47 +148,30 @@ def sweep_tiles(
     """
     count, total = particles.shape
     lanes = TILE_BYTES // particles.itemsize
-    panels = (count + PANEL - 1) // PANEL
-    values = np.zeros((count, lanes), particles.dtype)
-    product = np.empty((PANEL, lanes), particles.dtype)
-    bound = np.zeros(lanes, particles.dtype)
     states = np.empty((4, lanes), np.uint32)
-    bits = np.empty(lanes, np.uint32)
-    for tile in range(first_tile, last_tile):
-        start = tile * lanes
-        size = min(lanes, total - start)
+    # Rows of one tile lie a row of particles apart, each on a page of its own: to copy several
+    # tiles at once takes a fraction of the time that it takes one by one.
+    tiles = np.empty((min(TILES_COPIED, last_tile - first_tile), count, lanes), particles.dtype)
+    for first in range(first_tile, last_tile, TILES_COPIED):
+        last = min(first + TILES_COPIED, last_tile)
         for site in range(count):
-            for lane in range(size):
-                values[site, lane] = particles[site, start + lane]
-        seed_lanes(states, key, start)
-        for _ in range(sweeps):
-            for panel in range(panels):
-                multiply_panel(matrix, values, product, count, panel)
-                first = panel * PANEL
-                inside = min(PANEL, count - first)
-                for row in range(inside):
-                    site = first + row
-                    if probit:
-                        next_bits(states, bits)
-                        truncated_below(values[site], bits, bound)
-                    change = product[row]
-                    _slice_step(
-                        values[site],
-                        change,
-                        bound,
-                        states,
-                        shift[site],
-                        matrix[panel, site, row],
-                        width,
-                    )
-                    for later in range(row + 1, inside):
-                        entry = matrix[panel, site, later]
-                        target = product[later]
-                        for lane in range(lanes):
-                            target[lane] += entry * change[lane]
+            for tile in range(first, last):
+                values = tiles[tile - first, site]
+                start = tile * lanes
+                size = min(lanes, total - start)
+                for lane in range(size):
+                    values[lane] = particles[site, start + lane]
+                for lane in range(size, lanes):
+                    values[lane] = 0
+        for tile in range(first, last):
+            seed_lanes(states, key, tile * lanes)
+            _sweep_tile(tiles[tile - first], matrix, shift, states, width, sweeps, probit)
         for site in range(count):
-            for lane in range(size):
-                moved[site, start + lane] = values[site, lane]
+            for tile in range(first, last):
+                values = tiles[tile - first, site]
+                start = tile * lanes
+                for lane in range(min(lanes, total - start)):
+                    moved[site, start + lane] = values[lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -42,7 +42,6 @@ __all__ = ["GPCPath"]
 
 # Below so many multiplications a sweep is over before a second thread has woken up.
 SMALLEST_SHARED_SWEEP = 2_000_000
-CHUNKS_PER_THREAD = 4
 # From so many variables on, matrices are large enough to be factorised by several threads, and too
 # large for every chain to have its own S: chains run one after another.
 SHARED_BLAS = 2000
@@ -198,9 +197,17 @@ class GPCPath(Path):
         if self.threads == 1 or work < SMALLEST_SHARED_SWEEP:
             sweep(0, tiles)
         else:
-            chunks = min(tiles, self.threads * CHUNKS_PER_THREAD)
-            edges = [tiles * chunk // chunks for chunk in range(chunks + 1)]
-            list(self._executor().map(sweep, edges[:-1], edges[1:]))
+            ranges = iter(_shrinking_ranges(tiles, self.threads))
+
+            def take_ranges() -> None:
+                for first, last in ranges:
+                    sweep(first, last)
+
+            # This thread takes part, and has begun before another one is awake.
+            others = [self._executor().submit(take_ranges) for _ in range(self.threads - 1)]
+            take_ranges()
+            for other in others:
+                other.result()
         return Moved(moved)
 
     def smooth(self, rng: np.random.Generator, n: int, particles: np.ndarray) -> Smoothed:
@@ -296,8 +303,21 @@ class GPCPath(Path):
         """Return this process's threads; those of a parent process do not survive a fork."""
         process = os.getpid()
         if self._pool is None or self._pool[0] != process:
-            self._pool = process, ThreadPoolExecutor(self.threads)
+            self._pool = process, ThreadPoolExecutor(self.threads - 1)
         return self._pool[1]
+
+
+def _shrinking_ranges(tiles: int, threads: int) -> list[tuple[int, int]]:
+    """Cut tiles into ranges, each half a thread's share of what is left.
+
+    Long ranges are copied faster; short ones at the end let the threads finish together.
+    """
+    ranges, first = [], 0
+    while first < tiles:
+        last = first + -(-(tiles - first) // (2 * threads))
+        ranges.append((first, last))
+        first = last
+    return ranges
 
 
 def _blas_threads(size: int) -> AbstractContextManager[Any]:

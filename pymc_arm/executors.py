@@ -89,7 +89,7 @@ def run_chains(
         if executor is not None:
             with progress:
                 futures = submit_chains(executor, path, recipe or path, task, starts)
-                outcomes = _gather(futures, progress)
+                outcomes = _gather(futures, progress, task.deadline)
         elif workers > 1 and path.prefers_processes and can_fork():
             outcomes = _run_here(path, task, starts, progress, PATIENCE)
             if not any(isinstance(outcome, ChainError) for outcome in outcomes.values()):
@@ -172,19 +172,23 @@ def submit_chains(
     executor: Executor, path: Path, recipe: Any, task: Task, starts: Starts
 ) -> dict[Future[Any], int]:
     """Start chains on a given executor; only threads can use the path as it is."""
-    if isinstance(executor, ThreadPoolExecutor):
-        return {
-            executor.submit(_attempt, path, task, number, start, None): number
-            for number, start in starts.items()
-        }
+    shared = isinstance(executor, ThreadPoolExecutor)
     here = versions()
-    package = cloudpickle.dumps(recipe)
-    return {
-        executor.submit(
-            run_remotely, here, package, cloudpickle.dumps((task, number, start))
-        ): number
-        for number, start in starts.items()
-    }
+    package = b"" if shared else cloudpickle.dumps(recipe)
+    futures: dict[Future[Any], int] = {}
+    try:
+        for number, start in starts.items():
+            future: Future[Any]
+            if shared:
+                future = executor.submit(_attempt, path, task, number, start, None)
+            else:
+                call = cloudpickle.dumps((task, number, start))
+                future = executor.submit(run_remotely, here, package, call)
+            futures[future] = number
+    except BaseException:  # an executor that breaks now must not go on with those it has
+        cancel(futures)
+        raise
+    return futures
 
 
 def run_remotely(expected: dict[str, str], package: bytes, call: bytes) -> Ended:
@@ -195,7 +199,9 @@ def run_remotely(expected: dict[str, str], package: bytes, call: bytes) -> Ended
     """
     own = versions()
     differing = [
-        f"{name} {own[name]} (not {expected[name]})" for name in own if own[name] != expected[name]
+        f"{name} {number} (not {expected.get(name)})"
+        for name, number in own.items()
+        if number != expected.get(name)
     ]
     if differing:
         raise RuntimeError(
@@ -232,30 +238,46 @@ def _attempt(
         return error
 
 
-def _gather(futures: Mapping[Future[Any], int], progress: ChainProgress) -> dict[int, Outcome]:
-    """Collect chains as they end; after a failure, wait for those that run, and start no more."""
+def _gather(
+    futures: Mapping[Future[Any], int], progress: ChainProgress, deadline: float | None = None
+) -> dict[int, Outcome]:
+    """Collect chains as they end; after a failure, wait for those that run, and start no more.
+
+    After the deadline those that still run are left to themselves: they end with their step.
+    """
     outcomes: dict[int, Outcome] = {}
+    remaining = None if deadline is None else max(0.0, deadline - time.time())
     try:
-        for future in as_completed(futures):
-            outcome = outcome_of(future)
+        for future in as_completed(futures, remaining):
+            outcome = outcome_of(future, futures[future])
             if outcome is None:
                 continue
             outcomes[futures[future]] = outcome
             progress.finish(futures[future])
             if isinstance(outcome, ChainError):
                 cancel(futures)
+    except TimeoutError:
+        cancel(futures)
     except BaseException:
         cancel(futures)
         raise
     return outcomes
 
 
-def outcome_of(future: Future[Any]) -> Outcome | None:
-    """Return what became of a chain, with the warnings it gave; None if it was cancelled."""
+def outcome_of(future: Future[Any], number: int) -> Outcome | None:
+    """Return what became of a chain, with the warnings it gave; None if it was cancelled.
+
+    What goes wrong on the way to a worker or in it, a dying one among them, is the chain's error.
+    """
     try:
         ended = future.result()
     except CancelledError:
         return None
+    except Exception as error:
+        message = f"Chain {number} was lost by the executor: {type(error).__name__}: {error}"
+        lost = ChainError(message, number, 0, "")
+        lost.__cause__ = error
+        return lost
     if isinstance(ended, Ended):
         ended.repeat_warnings()
         ended = ended.outcome

@@ -5,6 +5,7 @@ that belongs to neither, so each of them has a name here that a refusal can tell
 """
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import version
@@ -20,7 +21,7 @@ from pymc_arm.path import Path
 __all__ = ["PACKAGES", "model_identity", "path_identity", "versions"]
 
 # What must be the same for the same bits to come out.
-PACKAGES = ("pymc_arm", "pymc", "pytensor", "numpy")
+PACKAGES = ("pymc_arm", "pymc", "pytensor", "numpy", "scipy", "numba")
 # Particles with which a path is tried out.
 PROBES = 4
 # Public attributes that say how a path works, not what it is.
@@ -28,8 +29,9 @@ INCIDENTAL = ("threads",)
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that decide about a result's bits."""
-    return {name: version(name) for name in PACKAGES}
+    """Return the versions of Python and of the packages that decide about a result's bits."""
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"  # others can't read its functions
+    return {"python": python, **{name: version(name) for name in PACKAGES}}
 
 
 def path_identity(path: Path) -> dict[str, str]:

@@ -194,7 +194,7 @@ def path_rounds(
                 refined = _refine(path, results, spare.spawn(len(results)))
         estimates = choose(refined, options.refine)
         error = estimates.evidence.standard_error
-        more = _chains_to_add(error, options.target_se, len(results), workers)
+        more = _chains_to_add(error, options.target_se, len(results), int(options.chains))
         if None in ended or (more and deadline is not None and time.time() > deadline):
             ended_by = "time_limit"
         elif not more:
@@ -239,15 +239,15 @@ def _missed(path: Path, points: list[np.ndarray], estimates: Estimates) -> dict[
     }
 
 
-def _chains_to_add(error: float, target: float | None, chains: int, workers: int) -> int:
+def _chains_to_add(error: float, target: float | None, chains: int, asked: int) -> int:
     """Return how many more chains bring the error down to the target; none if it is there."""
     if target is None or error <= target:
         return 0
     if not np.isfinite(error):
-        return workers
+        return asked
     wanted = math.ceil(min(MARGIN * (error / target) ** 2, 1 + LARGEST_GROWTH) * chains) - chains
-    # Whole rounds of workers: a chain more takes no longer than an idle worker.
-    return workers * math.ceil(max(wanted, 1) / workers)
+    # As many at a time as the user finds fit to run together, and as many on any machine.
+    return asked * math.ceil(max(wanted, 1) / asked)
 
 
 def _open(

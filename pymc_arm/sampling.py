@@ -213,7 +213,8 @@ def sample_rounds(
         if not return_inferencedata:
             return results
         if chosen is not None:
-            results = [_with_deterministics(model, chain) for chain in results]
+            with COMPILING:
+                results = [_with_deterministics(model, chain) for chain in results]
         coords, dims = coords_and_dims(model)
         result = make_inference_tree(
             results,
@@ -226,7 +227,7 @@ def sample_rounds(
         )
         judge(result)
         if dict(idata_kwargs or {}).get("log_likelihood"):
-            with model:
+            with COMPILING, model:
                 pm.compute_log_likelihood(result, progressbar=False)
         return result
 

@@ -164,6 +164,18 @@ def potential_that_is_nowhere():
     pm.Potential("wall", pm.math.log(-(x**2) - 1))
 
 
+def potential_that_is_a_variable():
+    pm.Potential("tilt", pm.Normal("x"))
+
+
+def potential_that_is_drawn():
+    pm.Potential("noise", -(pm.Normal.dist(pm.Normal("x"), 1) ** 2))
+
+
+def potential_that_overflows():
+    pm.Potential("tower", pm.math.exp(1e3 * pm.Normal("x")))
+
+
 def negative_scale():
     x = pm.Normal("x")
     pm.Normal("y", x, -1.0, observed=0.5)
@@ -178,6 +190,9 @@ MODELS = [
     (infinite_data, r"'y\[1\]' is -inf or NaN.*Check the data"),
     (impossible_prior, r"'y\[0\]' is -inf or NaN.*the prior's range"),
     (potential_that_is_nowhere, r"'wall.*' is -inf or NaN"),
+    (potential_that_is_a_variable, r"potential 'tilt' is a random variable.*1.0 \* variable"),
+    (potential_that_is_drawn, r"'noise' has a draw of NormalRV in it.*variable of the model"),
+    (potential_that_overflows, r"'tower' is \+inf at 0\.\d+ of the draws.*Check its expression"),
     (negative_scale, r"'y.*' is -inf or NaN"),
 ]
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 import cloudpickle
@@ -221,6 +221,73 @@ def test_a_pool_of_spawned_processes_gives_the_same_bits():
                 assert_same(one, other)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["forkserver", "loky"])
+def test_other_pools_of_processes_give_the_same_bits(kind):
+    path = GaussianChain([0.5, -1.0, 2.0])
+    if kind == "loky":
+        executor = pytest.importorskip("loky").ProcessPoolExecutor(1)
+    else:
+        executor = ProcessPoolExecutor(1, mp_context=get_context(kind))
+    with executor as pool:
+        there = run_all(path, executor=pool)
+    for one, other in zip(run_all(path, cores=1), there, strict=True):
+        assert_same(one, other)
+
+
+class Elsewhere(Executor):
+    """Threads that are not known to share this process."""
+
+    def __init__(self, threads):
+        self._pool = ThreadPoolExecutor(threads)
+
+    def submit(self, call, /, *args):
+        return self._pool.submit(call, *args)
+
+
+class Faulty(Executor):
+    """Does with each chain in turn what it is told to."""
+
+    def __init__(self, *deeds):
+        self.deeds, self.futures = iter(deeds), []
+
+    def submit(self, call, /, *args):
+        future, deed = Future(), next(self.deeds)
+        if deed == "run":
+            future.set_result(call(*args))
+        elif deed == "lose":
+            future.set_exception(OSError("worker lost"))
+        elif deed == "break":
+            raise RuntimeError("no more chains")
+        self.futures.append(future)
+        return future
+
+
+def test_an_executor_that_loses_a_chain_keeps_the_others():
+    executor = Faulty("run", "lose", "run", "run")
+    message = r"Chain 1 was lost by the executor: OSError: worker lost"
+    with pytest.raises(ChainError, match=message) as caught:
+        run_all(GaussianChain([0.1] * 3), executor=executor)
+    assert isinstance(caught.value.__cause__, OSError)
+    assert len(caught.value.finished) == 3
+
+
+def test_an_executor_that_breaks_is_left_with_no_chains():
+    executor = Faulty("wait", "wait", "break")
+    with pytest.raises(RuntimeError, match="no more chains"):
+        run_all(GaussianChain([0.1] * 3), executor=executor)
+    assert [future.cancelled() for future in executor.futures] == [True, True]
+
+
+def test_the_deadline_does_not_wait_for_an_executor():
+    """It may have no workers at all, or none for some of the chains."""
+    task = Task(50, Settings(), deadline=time.time() + 1.0)
+    executor = Faulty("run", "wait")
+    ended = run_chains(GaussianChain([0.1]), task, spawn_generators(1, 1), executor=executor)
+    assert [type(chain) for chain in ended] == [Chain, type(None)]
+    assert executor.futures[1].cancelled()
+
+
 @linux
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_errors_and_warnings_come_back_from_an_executor():
@@ -253,6 +320,13 @@ def test_a_worker_with_another_version_says_so():
     other = {**versions(), "pymc_arm": "0.0.1"}
     with pytest.raises(RuntimeError, match=r"has pymc_arm .* \(not 0.0.1\). Install the same"):
         run_remotely(other, b"not even read", b"")
+
+
+def test_a_worker_with_another_version_is_named_by_the_run(monkeypatch):
+    older = {**versions(), "numpy": "1.0"}
+    monkeypatch.setattr(executors, "versions", iter([older, *[versions()] * 4]).__next__)
+    with pytest.raises(ChainError, match=r"The worker on .* has numpy .* \(not 1.0\). Install"):
+        run_all(GaussianChain([0.1]), executor=Elsewhere(1))
 
 
 @pytest.mark.parametrize("executor", ["dask", 4, lambda: None])

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 
 import pymc_arm
@@ -81,6 +82,13 @@ def test_chains_are_added_until_the_error_is_small_enough():
     assert abs(error) < 5 * many.attrs["log_marginal_likelihood_se"]
     first = get_group(many, "posterior")["x"].values[:2]
     np.testing.assert_array_equal(first, get_group(few, "posterior")["x"].values)
+
+
+def test_a_target_is_reached_with_the_same_chains_on_any_number_of_cores():
+    path = TiltedNormals([0.8, 0.8])
+    one, two = (sample(path, refine=False, target_se=0.03, cores=cores) for cores in (1, 3))
+    assert one.attrs["chains"] == two.attrs["chains"] > 2
+    assert one.attrs["log_marginal_likelihood"] == two.attrs["log_marginal_likelihood"]
 
 
 def test_a_target_that_is_met_adds_nothing():
@@ -187,3 +195,16 @@ def test_discrete_variables_that_never_move():
         pm.Normal("y", label, 1, observed=[0.3, 0.8])
     exact = -np.log(2 * np.pi) - 0.5 * (0.7**2 + 0.2**2)
     assert np.isclose(log_z(model)["log_marginal_likelihood"], exact, atol=0.01)
+
+
+def test_single_precision():
+    """The data are exact in it, and the density is summed in double precision."""
+    with pytensor.config.change_flags(floatX="float32"):
+        with pm.Model() as model:
+            x = pm.Normal("x", 0, 1, shape=2)
+            label = pm.Bernoulli("label", 0.5)
+            pm.Normal("y", x + 0 * label, 1, observed=np.array([0.0, 0.5], dtype="float32"))
+        tree = pymc_arm.sample(model, draws=200, chains=2, random_seed=1, progressbar=False)
+    assert get_group(tree, "posterior")["x"].dtype == np.float32
+    exact = -np.log(4 * np.pi) - 0.25**2
+    assert np.isclose(tree.attrs["log_marginal_likelihood"], exact, atol=0.05)

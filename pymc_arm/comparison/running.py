@@ -8,6 +8,7 @@ whichever chain ends next, and goes on with the model that has all of its chains
 """
 
 import re
+import time
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields, replace
@@ -127,7 +128,6 @@ class _Flight:
         self.pending: dict[Future[Any], int] = {}
         self._request = request
         self._outcomes: dict[int, Outcome] = {}
-        self._error: Exception | None = None
 
     def submit(self, executor: Executor) -> None:
         """Start the chains."""
@@ -138,20 +138,25 @@ class _Flight:
     def land(self, future: Future[Any]) -> None:
         """Take the outcome of a chain; after a failure start no more of them."""
         number = self.pending.pop(future)
-        try:
-            outcome = outcome_of(future)
-        except Exception as error:
-            self._error = self._error or error
-            outcome = None
+        outcome = outcome_of(future, number)
         if outcome is not None:
             self._outcomes[number] = outcome
-        if self._error is not None or isinstance(outcome, ChainError):
+        if isinstance(outcome, ChainError):
             cancel(self.pending)
+
+    @property
+    def remaining(self) -> float:
+        """The seconds to the deadline."""
+        deadline = self._request.task.deadline
+        return np.inf if deadline is None else max(0.0, deadline - time.time())
+
+    def abandon(self) -> None:
+        """Wait no longer: chains that run end with their step, and the others do not begin."""
+        cancel(self.pending)
+        self.pending = {}
 
     def chains(self) -> list[Chain | None]:
         """Return the chains, or raise the error of one."""
-        if self._error is not None:
-            raise self._error
         return collect_chains(self.starts, self._outcomes)
 
 
@@ -162,9 +167,16 @@ def _wait(flights: Mapping[str, _Flight], progress: ModelProgress, *, for_all: b
         if len(landed) >= (len(flights) if for_all else 1):
             return landed
         pending = {future: name for name in flights for future in flights[name].pending}
-        for future in wait(pending, return_when=FIRST_COMPLETED).done:
+        # Chains on threads can't be left to themselves: they would disturb the compiler.
+        remaining = np.inf if for_all else min(flights[name].remaining for name in pending.values())
+        patience = None if np.isinf(remaining) else remaining
+        for future in wait(pending, patience, FIRST_COMPLETED).done:
             flights[pending[future]].land(future)
             progress.advance(pending[future])
+        if patience is not None:
+            for flight in flights.values():
+                if not flight.remaining:
+                    flight.abandon()
 
 
 def _explain(name: str, error: Exception, finished: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pymc as pm
 
+from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.path import Path
 
@@ -106,14 +107,14 @@ def find_family(model: pm.Model, family: str = "auto") -> tuple[Family | None, d
                 f"family={family!r} is not known. Choose 'auto', 'generic' or one of "
                 f"{sorted(known)}."
             )
-        match = known[family].match(model)
+        match = _ask(known[family], model)
         if not match.accepted:
             raise ValueError(f"The model is not of the family {family!r}: {match.reason}.")
         return known[family], {family: match}
     answers: dict[str, Match] = {}
     for name, candidate in reversed(known.items()):
         try:
-            match = candidate.match(model)
+            match = _ask(candidate, model)
             accepted = match.accepted
         except Exception as error:
             _report(name, "failed to look at the model", error)
@@ -122,6 +123,12 @@ def find_family(model: pm.Model, family: str = "auto") -> tuple[Family | None, d
         if accepted:
             return candidate, answers
     return None, answers
+
+
+def _ask(family: Family, model: pm.Model) -> Match:
+    """Have a family look at a model; it may evaluate graphs, which PyTensor compiles."""
+    with COMPILING:
+        return family.match(model)
 
 
 def _report(name: str, what: str, error: Exception) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pymc as pm
 import scipy
 from pymc.distributions import multivariate
+from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.transforms import Ordered
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -67,6 +68,27 @@ def check_model(model: pm.Model) -> None:
                 f"{rv.name!r} is observed in minibatches (total_size): its likelihood is a noisy "
                 "estimate, so log Z is not defined. Use all of the data, without total_size."
             )
+    for potential in model.potentials:
+        _check_potential(model, potential)
+
+
+def _check_potential(model: pm.Model, potential: TensorVariable) -> None:
+    """Refuse a potential that is a variable of the model, or is drawn anew at each look."""
+    known = set(model.basic_RVs)
+    if potential in known:
+        raise ModelError(
+            f"The potential {potential.name!r} is a random variable, which pm.Potential has "
+            "renamed. Give it an expression, such as 1.0 * variable or pm.logp(prior, value)."
+        )
+    for variable in ancestors([potential], blockers=known):
+        node = variable.owner
+        random = node is not None and isinstance(node.op, RandomVariable | SymbolicRandomVariable)
+        if random and variable not in known:
+            raise ModelError(
+                f"The potential {potential.name!r} has a draw of {type(node.op).__name__} in it, "
+                "which is another one at each evaluation. Make it a variable of the model, or use "
+                "its pm.logp."
+            )
 
 
 def _refuse_simulator(rv: TensorVariable) -> None:
@@ -84,7 +106,9 @@ def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: n
     ever = np.zeros(density.count, dtype=bool)
     chunk = max(1, LARGEST_TABLE // density.count)
     for first in range(0, len(draws), chunk):
-        finite = np.isfinite(density.terms(draws[first : first + chunk]))
+        terms = density.terms(draws[first : first + chunk])
+        _refuse_infinite(density, terms)
+        finite = np.isfinite(terms)
         ever |= finite.any(axis=0)
         for number in range(len(density.blocks)):
             columns = finite[:, density.offsets[number] : density.offsets[number + 1]]
@@ -105,6 +129,18 @@ def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: n
         "the prior: the prior gives no mass to where the data are possible. Check the "
         "data for values outside of the distribution's support, and the prior's range."
     )
+
+
+def _refuse_infinite(density: LogDensity, terms: np.ndarray) -> None:
+    """Refuse data and potentials whose log-density is +inf; a prior may be, on its edge."""
+    for number, block in enumerate(density.blocks):
+        columns = terms[:, density.offsets[number] : density.offsets[number + 1]]
+        infinite = np.isposinf(columns).any(axis=1).mean()
+        if infinite and block.kind != "prior":
+            raise ModelError(
+                f"The log-density of {block.name!r} is +inf at {infinite:.2g} of the draws from "
+                "the prior: it overflows, or log Z is infinite. Check its expression."
+            )
 
 
 def find_flat(density: LogDensity, scopes: np.ndarray, draws: np.ndarray) -> list[str]:

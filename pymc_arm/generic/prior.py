@@ -49,13 +49,18 @@ class PriorSampler:
         # Generators are set from outside and inner graphs compile at their first call.
         with COMPILING, warnings.catch_warnings(), interpreted():
             warnings.simplefilter("ignore")
-            if self._size is not None:
-                try:
-                    return self._draw_batched(rng, size)
-                except Exception:
-                    # Some graphs cannot be batched; one draw at a time always works.
-                    self._size = self._function = None
-            return self._draw_one_by_one(rng, size)
+            if self._size is None:
+                return self._draw_one_by_one(rng, size)
+            begun = self._function is not None
+            try:
+                return self._draw_batched(rng, size)
+            except Exception as error:
+                # Some graphs cannot be batched; one draw at a time always works. What has worked
+                # before fails for another reason, and other draws would not be those of the seed.
+                if begun or isinstance(error, MemoryError):
+                    raise
+                self._size = self._function = None
+                return self._draw_one_by_one(rng, size)
 
     def _draw_batched(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         if self._function is None:
@@ -121,7 +126,8 @@ def batched_function(
         )
 
         def loop(*arrays: np.ndarray) -> list[np.ndarray]:
-            rows_of_results = [single(*row) for row in zip(*arrays, strict=True)]
+            with COMPILING:
+                rows_of_results = [single(*row) for row in zip(*arrays, strict=True)]
             return [np.stack(column) for column in zip(*rows_of_results, strict=True)]
 
         return loop

@@ -81,7 +81,8 @@ $(STAMP): pyproject.toml
 			"Give another one: make PYTHON=python3.12" >&2; \
 		exit 1; }
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@echo "Installing pymc_arm and what it needs into $(VENV): about 1 GB, some minutes, once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
 $(DOCS_STAMP): $(STAMP)

@@ -107,7 +107,7 @@ def _covered(rows: list[dict], truth: float) -> int:
 
 
 def _explore_covered(rows: list[dict], truth: float) -> int:
-    """Count the intervals of the exploring estimate, with three degrees of freedom."""
+    """Count the intervals of the exploring estimate, with seven degrees of freedom."""
     half = stats.t.ppf(0.975, 7)
     return sum(
         abs(a["explore_log_marginal_likelihood"] - truth)

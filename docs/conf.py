@@ -45,8 +45,16 @@ def write_math(translator: object, node: nodes.Node) -> None:
     raise nodes.SkipNode
 
 
+def mark_wide_pictures(app: object, doctree: nodes.document) -> None:
+    """Tell pictures of measurements, which have several panels, from those of the build."""
+    for image in doctree.findall(nodes.image):
+        if "figures/" in image["uri"]:
+            image["classes"].append("wide")
+
+
 def setup(app: object) -> None:
     """Choose how formulas are shown, and draw the pictures before pages ask for them."""
+    app.connect("doctree-read", mark_wide_pictures)
     visitors = (write_math, None)
     app.add_html_math_renderer("mathml", visitors, visitors)
     pictures.draw_missing(HERE / "_static" / "generated")

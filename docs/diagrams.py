@@ -21,22 +21,23 @@ def draw_iteration() -> plt.Figure:
     smoothed = np.array([0.12, 0.10, 0.38, 0.40])
     copies = np.array([2, 2, 3, 3])
     rng = np.random.default_rng(4)
-    figure, axes = plt.subplots(2, 3, figsize=(9, 5.2), layout="constrained")
-    _panel(axes[0, 0], "weighted particles\ntarget $p_1(x_1)$", first, before, weights)
-    _panel(axes[0, 1], "move\nby a kernel that leaves $p_1$ invariant", first, moved, weights)
+    figure, axes = plt.subplots(3, 2, figsize=(5.8, 7), layout="constrained")
+    axes = axes.ravel()
+    _panel(axes[0], "weighted particles\ntarget $p_1(x_1)$", first, before, weights)
+    _panel(axes[1], "move\nby a kernel that leaves $p_1$ invariant", first, moved, weights)
     for start, end in zip(before, moved, strict=True):
         arrow = {"arrowstyle": "->", "color": "C1"}
-        axes[0, 1].annotate("", (end, -0.06), (start, -0.06), arrowprops=arrow)
+        axes[1].annotate("", (end, -0.06), (start, -0.06), arrowprops=arrow)
     title = "smooth\nnew weights target $p_2(x_1)$"
-    _panel(axes[0, 2], title, second, moved, smoothed)
-    axes[0, 2].plot(GRID, first, color="0.75", linewidth=1, linestyle="--")
+    _panel(axes[2], title, second, moved, smoothed)
+    axes[2].plot(GRID, first, color="0.75", linewidth=1, linestyle="--")
     title = "resample\nif the weights are too uneven"
-    _panel(axes[1, 0], title, second, moved[copies] + [-0.05, 0.05, -0.05, 0.05], np.full(4, 0.25))
-    _plane(axes[1, 1], moved[copies] + [-0.05, 0.05, -0.05, 0.05], None)
-    axes[1, 1].set_title("augment\ndraw $x_2$ from $p_2(x_2 | x_1)$", fontsize="medium")
+    _panel(axes[3], title, second, moved[copies] + [-0.05, 0.05, -0.05, 0.05], np.full(4, 0.25))
+    _plane(axes[4], moved[copies] + [-0.05, 0.05, -0.05, 0.05], None)
+    axes[4].set_title("augment\ndraw $x_2$ from $p_2(x_2 | x_1)$", fontsize="medium")
     drawn = 0.6 * moved[copies] + 0.5 * rng.normal(size=4)
-    _plane(axes[1, 2], moved[copies] + [-0.05, 0.05, -0.05, 0.05], drawn)
-    axes[1, 2].set_title("particles\ntarget $p_2(x_1, x_2)$", fontsize="medium")
+    _plane(axes[5], moved[copies] + [-0.05, 0.05, -0.05, 0.05], drawn)
+    axes[5].set_title("particles\ntarget $p_2(x_1, x_2)$", fontsize="medium")
     return figure
 
 
@@ -84,29 +85,29 @@ LAYERS = (
 
 def draw_architecture() -> plt.Figure:
     """Draw the layers of the package; each uses only what is below it."""
-    figure, axis = plt.subplots(figsize=(8.5, 4.6), layout="constrained")
+    figure, axis = plt.subplots(figsize=(5.8, 5), layout="constrained")
     for level, (title, parts) in enumerate(LAYERS):
         bottom = len(LAYERS) - level
-        axis.text(-0.15, bottom + 0.35, title, ha="right", va="center", fontsize="medium")
+        axis.text(0.06, bottom + 0.57, title, va="bottom", fontsize="medium")
         width = 8 / len(parts)
         for place, part in enumerate(parts):
             box = FancyBboxPatch(
                 (place * width + 0.06, bottom),
                 width - 0.12,
-                0.7,
+                0.52,
                 boxstyle="round,pad=0,rounding_size=0.08",
                 facecolor="#dbe9f6" if level != 3 else "#fde3c8",
                 edgecolor="0.4",
             )
             axis.add_patch(box)
             center = (place + 0.5) * width
-            axis.text(center, bottom + 0.35, part, ha="center", va="center", fontsize="small")
+            axis.text(center, bottom + 0.26, part, ha="center", va="center", fontsize=7.5)
         if level < len(LAYERS) - 1:
             # Users' functions call downwards; paths implement the abstraction above them.
-            ends = ((4, bottom - 0.28), (4, bottom - 0.02))
+            ends = ((4, bottom - 0.46), (4, bottom - 0.02))
             start, end = ends if level == 3 else ends[::-1]
             axis.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": "0.3"})
-    axis.set_xlim(-2.6, 8.1)
-    axis.set_ylim(0.9, len(LAYERS) + 0.9)
+    axis.set_xlim(0, 8)
+    axis.set_ylim(0.95, len(LAYERS) + 0.85)
     axis.axis("off")
     return figure

@@ -30,9 +30,16 @@ from pymc_arm.testing import TiltedNormals
 
 __all__ = ["PICTURES", "draw_missing"]
 
+# In inches: narrow enough for words of ten points to be read on a phone.
+WIDTH = 5.8
 OPTIONS: dict[str, Any] = {"random_seed": 1, "progressbar": False}
 EFFECTS = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
+
+
+def new_figure(height: float) -> tuple[plt.Figure, Any]:
+    """Return a figure of the common width, and its axis."""
+    return plt.subplots(figsize=(WIDTH, height), layout="constrained")
 
 
 @cache
@@ -99,9 +106,10 @@ def evidence_path() -> plt.Figure:
         name: pymc_arm.evidence_path(model, draws=150, **OPTIONS)
         for name, model in make_models().items()
     }
-    axis = plots.plot_evidence_path(paths, x=YEARS)
+    figure, axis = new_figure(3.6)
+    plots.plot_evidence_path(paths, axis, x=YEARS)
     axis.set_xlabel("data up to the year")
-    return axis.figure
+    return figure
 
 
 def sensitivity() -> plt.Figure:
@@ -115,7 +123,7 @@ def sensitivity() -> plt.Figure:
 def lindley() -> plt.Figure:
     """Draw the Bayes factor of a mean against zero, over the width of its prior."""
     widths = np.geomspace(0.05, 100, 200)
-    figure, axis = plt.subplots(figsize=(7, 3.5), layout="constrained")
+    figure, axis = new_figure(3.5)
     for z_score, color in ((1.0, "C0"), (2.0, "C1"), (3.0, "C2")):
         # One observation y = z of N(mean, 1), with mean ~ N(0, width^2).
         log_factor = stats.norm.logpdf(z_score, 0, np.sqrt(1 + widths**2))
@@ -139,7 +147,7 @@ def pooling() -> plt.Figure:
     for sigma in spread:
         logs = sigma * noise - 0.5 * sigma**2
         pooled.append(np.mean(np.logaddexp.reduce(logs, axis=1) - np.log(4)))
-    figure, axis = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    figure, axis = new_figure(3.2)
     axis.plot(spread, -0.5 * spread**2, color="C1", label="mean of log Z-hat")
     axis.plot(spread, pooled, color="C0", label="log of the mean of Z-hat")
     axis.axhline(0, color="0.45", linewidth=1)
@@ -155,7 +163,7 @@ def missed_mode() -> plt.Figure:
     grid = np.linspace(-6, 14, 2000)
     prior = stats.norm.pdf(grid, 0, 2)
     likelihood = stats.norm.pdf(grid, -1, 0.6) + 3e5 * stats.norm.pdf(grid, 9.5, 0.1)
-    figure, axis = plt.subplots(figsize=(7, 3.2), layout="constrained")
+    figure, axis = new_figure(3.2)
     axis.plot(grid, prior / prior.max(), color="0.45", label="prior")
     posterior = prior * likelihood
     axis.plot(grid, posterior / posterior.max(), color="C0", label="posterior")
@@ -164,7 +172,7 @@ def missed_mode() -> plt.Figure:
     axis.set_yticks([])
     axis.set_xlabel("parameter")
     axis.spines[["top", "right", "left"]].set_visible(False)
-    axis.legend(frameon=False, loc="upper center")
+    axis.legend(frameon=False, loc="upper left", bbox_to_anchor=(0.4, 1.0))
     return figure
 
 
@@ -192,7 +200,8 @@ def draw_missing(folder: Path) -> None:
         file = folder / f"{name}.png"
         if not file.exists():
             figure = draw()
-            figure.savefig(file, dpi=120)
+            figure.set_figwidth(WIDTH)
+            figure.savefig(file, dpi=200)
             plt.close(figure)
 
 

@@ -67,7 +67,11 @@ def optimal_counts(variances: ArrayLike, budget: int) -> np.ndarray:
             f"give at least {2 * steps}."
         )
     if not np.all(np.isfinite(roots)):
-        raise ValueError("The pilot run has a step where all weight is on no particle: repeat it.")
+        step = int(np.argmin(np.isfinite(roots)))
+        raise ValueError(
+            f"variances[{step}] is {roots[step] ** 2}: no particle of the pilot run had weight in "
+            "that step. Use more draws."
+        )
     shares = roots / roots.sum() if roots.sum() > 0 else np.full(steps, 1 / steps)
     # A step whose pilot saw no variance still needs particles, to notice if that was luck.
     counts: np.ndarray = np.maximum(np.floor(shares * budget).astype(int), 2)

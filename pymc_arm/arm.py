@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_arm.arguments import check_count
 from pymc_arm.errors import PathError, ZeroEvidenceWarning
 from pymc_arm.genealogy import Genealogy
 from pymc_arm.generate import Base, generate
@@ -27,16 +28,29 @@ from pymc_arm.state import Info, Run, State
 
 __all__ = ["Info", "Run", "State", "initialize", "iterate", "run", "step"]
 
+INFINITE = (
+    "The density is infinite, or not a number, in the step that introduces {name} (its {operation} "
+    "returned NaN or +inf). Look there for a scale that can be zero, or a value outside of the "
+    "support."
+)
+
 
 def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:
     """Draw R particles from p_1 with equal weights; log Z := log Z_1 (Algorithm 1, line 1)."""
-    if particles < 1:
-        raise ValueError(f"particles={particles}: at least one particle is needed.")
+    check_count("particles", particles)
     first, log_evidence = path.initialize(rng, particles)
     if not log_evidence < np.inf:
-        raise PathError(f"initialize returned {log_evidence} for log Z_1; it must be exact.")
+        raise PathError(
+            f"log Z_1 is {log_evidence}: {type(path).__name__}.initialize must return the log of "
+            "the exact mass of the first distribution, a number or -inf."
+        )
     if log_evidence == -np.inf:
-        warnings.warn("initialize returned log Z_1 = -inf.", ZeroEvidenceWarning, stacklevel=2)
+        warnings.warn(
+            "The first distribution has no mass, so log Z is -inf: the data that come in with it "
+            "are impossible under the model.",
+            ZeroEvidenceWarning,
+            stacklevel=2,
+        )
     equal = np.full(particles, -np.log(particles))
     numbers = np.arange(particles)
     genealogy = Genealogy.of(particles)
@@ -72,7 +86,7 @@ def step(
     log_weights = generated.log_ratio + generated.log_weights
     log_increment = log_sum_exp(log_weights)  # line 5
     if not log_increment < np.inf:
-        raise PathError(f"smooth returned NaN or +inf in the step that introduces {name}.")
+        raise PathError(INFINITE.format(name=name, operation="smooth"))
     total = len(log_weights)
     fraction = effective_sample_size(log_weights) / total
     log_weights = log_weights - (log_increment if log_increment > -np.inf else 0.0)  # line 6
@@ -98,7 +112,7 @@ def step(
         log_weights = log_weights + correction
         log_increment += log_sum_exp(log_weights)  # zero where the draw was exact
     if not log_increment < np.inf:
-        raise PathError(f"augment returned NaN or +inf in the step that introduces {name}.")
+        raise PathError(INFINITE.format(name=name, operation="augment"))
     if log_increment == -np.inf:
         warnings.warn(
             f"No particle has positive weight after introducing {name}: the estimate of log Z is "
@@ -179,7 +193,7 @@ def run(
     Run
         With ``log_evidence``, the final ``state`` and the ``history`` of the steps.
     """
-    config = Settings(**settings)
+    config = Settings.of(settings)
     start = particles if counts is None or len(counts) == 0 else int(counts[0])
     latest = initialize(path, rng, start)
     history, positions = [], [latest.position]

@@ -245,7 +245,10 @@ def pilot(
     """
     first = run(path, rng, particles, **vars(settings))
     if first.log_evidence == -np.inf:
-        raise ValueError("The pilot run ended with no particle of positive weight: give it more.")
+        raise ValueError(
+            "The pilot run, which decides the allocation, lost all of its particles: use more "
+            "draws, or allocation='adaptive'."
+        )
     counts = [info.particles for info in first.history]
     if optimal:
         total = particles * len(counts) if budget is None else budget

@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     if saved:
         console.print("Plots: " + ", ".join(str(file) for file in saved))
     else:
-        console.print("For plots, install matplotlib: pip install 'pymc_arm\\[plots]'.")
+        console.print("For plots, install matplotlib: pip install matplotlib.")
     console.print(f"{time.perf_counter() - started:.0f} seconds.")
 
 

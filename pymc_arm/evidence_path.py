@@ -31,15 +31,12 @@ from pymc_arm.generic.compiled import ModelPath, compile_model
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.path import name_term
 from pymc_arm.generic.plan import Plan, Step
-from pymc_arm.generic.support import find_support
 from pymc_arm.sampling import sample_path
 
-__all__ = ["EvidencePath", "compile_in_data_order", "evidence_path", "in_data_order"]
+__all__ = ["PIECE", "EvidencePath", "compile_in_data_order", "evidence_path", "in_data_order"]
 
 # A step that was cut into pieces says how far it is: "y[3] (0.25)".
 PIECE = re.compile(r" \((?:\d+(?:\.\d+)?(?:e[+-]?\d+)?)\)$")
-# Prior draws that show where variables live, as in compile_model.
-PLANNING_DRAWS = 2000
 POTENTIAL = "potential"
 
 OBSERVATIONS = (
@@ -205,16 +202,7 @@ def compile_in_data_order(
         As in :func:`evidence_path`.
     """
     base = compile_model(model, backend=backend)
-    plan = in_data_order(base.plan, base.density, order_data)
-    draws = plan.layout.ravel(
-        base.prior.draw(np.random.default_rng(20160713), PLANNING_DRAWS), PLANNING_DRAWS
-    )
-    supports = {
-        rv.name: find_support(rv, draws[:, list(slot.coordinates)])
-        for rv, slot in zip(model.free_RVs, plan.layout.slots, strict=True)
-        if slot.discrete
-    }
-    return ModelPath(model, base.corrections, plan, base.density, base.prior, supports, draws)
+    return base.along(model, in_data_order(base.plan, base.density, order_data))
 
 
 def in_data_order(plan: Plan, density: LogDensity, order_data: Sequence[int] | None = None) -> Plan:
@@ -306,7 +294,9 @@ def _read(result: InferenceTree) -> EvidencePath:
         found, ends = _boundaries(steps)
         if labels is not None and found != labels:
             raise ValueError(
-                "The chains of this result took different paths; they can't be pooled."
+                "The chains of this result brought the data in with different steps, so their "
+                "increments can't be pooled. evidence_path(model) runs a model observation by "
+                "observation."
             )
         labels = found
         start = running[0] - increments[0] if length else 0.0
@@ -316,7 +306,7 @@ def _read(result: InferenceTree) -> EvidencePath:
         after.append(running[ends])
         before.append(np.concatenate([[first], running[ends[:-1]]])[: len(ends)])
     if labels is None:
-        raise ValueError("No chain reached the end of its path: there is no evidence to show.")
+        raise ValueError("Every chain ended with log Z = -inf: there is no evidence to show.")
     chains = history.sizes["chain"]
     pooled, pooled_before = _pool(after, chains), _pool(before, chains)
     return EvidencePath(

@@ -162,7 +162,7 @@ def path_rounds(
     estimates, and what is to be recorded.
     """
     started = time.time() if started is None else started
-    config = Settings(**settings)
+    config = Settings.of(settings)
     if config.variant == "reseed" and type(path).reseed is Path.reseed:
         path.reseed(np.random.default_rng(0), path.start, 1)  # raises, with the remedy
     workers = 1 if options.executor is not None else options.cores or available_cores()

@@ -25,7 +25,7 @@ from pymc_arm.diagnose import judge
 from pymc_arm.families.registry import find_family
 from pymc_arm.generic.compiled import ModelPath, compile_model
 from pymc_arm.generic.plan import Plan
-from pymc_arm.generic.prior import batched_function
+from pymc_arm.generic.prior import function_of_draws
 from pymc_arm.identity import model_identity, path_identity
 from pymc_arm.path import Path
 from pymc_arm.results import Estimates, make_inference_tree
@@ -196,7 +196,7 @@ def sample_rounds(
     backend = compilation.pop("backend", backend)
     if compilation:
         raise ValueError(f"compile_kwargs has {sorted(compilation)}; only 'backend' is understood.")
-    threshold = Settings(**settings).threshold
+    threshold = Settings.of(settings).threshold
     chosen, _ = find_family(model, family)
     recipe: Callable[[], Path]
     if chosen is None:
@@ -393,12 +393,6 @@ def _with_deterministics(model: pm.Model, chain: Chain) -> Chain:
     """Add a model's deterministics to draws of its free variables."""
     if not model.deterministics or not chain.draws:
         return chain
-    inputs = [rv.clone() for rv in model.free_RVs]
-    from pytensor.graph.replace import clone_replace
-
-    replacements = dict(zip(model.free_RVs, inputs, strict=True))
-    outputs = clone_replace(model.deterministics, replacements)
-    values = batched_function(inputs, outputs)(*(chain.draws[rv.name] for rv in model.free_RVs))
+    values = function_of_draws(model, model.deterministics)(chain.draws)
     names = [variable.name for variable in model.deterministics]
-    draws = {**chain.draws, **dict(zip(names, values, strict=True))}
-    return replace(chain, draws=draws)
+    return replace(chain, draws={**chain.draws, **dict(zip(names, values, strict=True))})

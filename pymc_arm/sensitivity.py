@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 import pymc as pm
 import scipy
-from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import InferenceTree, get_group
-from pymc_arm.generic.prior import batched_function
+from pymc_arm.generic.prior import function_of_draws
 from pymc_arm.resampling import effective_sample_size, log_mean_exp
 
 __all__ = ["sensitivity"]
@@ -134,18 +133,11 @@ def _log_ratio(model: pm.Model, posterior: Any, name: str, prior: Any) -> np.nda
         factor = _checked_factor(name, prior)
         center = _center(rv)
         after = pm.logp(rv, (rv - center) / factor + center) - np.log(factor)
-    # The variables themselves become inputs, so that parents are at their draws too.
-    inputs = [free.clone() for free in model.free_RVs]
-    total = clone_replace(
-        [after.sum() - before.sum()], dict(zip(model.free_RVs, inputs, strict=True))
-    )
-    draws = [posterior[free.name].values for free in model.free_RVs]
-    shape = draws[0].shape[:2]
-    rows = [
-        draw.reshape(-1, *draw.shape[2:]).astype(i.type.dtype)
-        for draw, i in zip(draws, inputs, strict=True)
-    ]
-    return np.asarray(batched_function(inputs, total)(*rows)[0]).reshape(shape)
+    draws = {free.name: posterior[free.name].values for free in model.free_RVs}
+    shape = draws[name].shape[:2]
+    rows = {free: values.reshape(-1, *values.shape[2:]) for free, values in draws.items()}
+    (ratio,) = function_of_draws(model, [after.sum() - before.sum()])(rows)
+    return ratio.reshape(shape)
 
 
 def _checked_factor(name: str, prior: Any) -> float:

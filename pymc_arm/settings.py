@@ -1,7 +1,9 @@
 """The settings of a run, with the paper's defaults."""
 
-from dataclasses import dataclass
-from typing import Literal
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.resampling import SCHEMES
@@ -51,6 +53,20 @@ class Settings:
             if value is not None and not 0 <= value <= 1:
                 raise ValueError(f"{name}={value} is a fraction: choose it between 0 and 1.")
         check_count("max_rounds", self.max_rounds, least=0)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Settings":
+        """Return the settings that the keywords of a call name; refuse others, with a hint."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                similar = difflib.get_close_matches(name, known, 1)
+                hint = f" Did you mean {similar[0]}?" if similar else ""
+                raise TypeError(
+                    f"There is no option {name!r}.{hint} Besides the arguments of the function "
+                    f"itself, the settings of the algorithm are {', '.join(known)}."
+                )
+        return cls(**given)
 
     @property
     def minimum_fraction(self) -> float:

@@ -178,7 +178,7 @@ def test_no_particle_left(variant, operation):
 @pytest.mark.parametrize("operation", ["smooth", "augment"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_no_number_from_a_path_names_step_and_operation(variant, operation, value):
-    with pytest.raises(PathError, match=rf"{operation} .* x\[3\]"):
+    with pytest.raises(PathError, match=rf"introduces x\[3\] \(its {operation} returned"):
         run(Broken(operation, value), np.random.default_rng(1), 10, variant=variant)
 
 
@@ -189,7 +189,7 @@ def test_no_number_from_initialize(value):
 
 
 def test_zero_evidence_from_initialize():
-    with pytest.warns(ZeroEvidenceWarning, match="initialize"):
+    with pytest.warns(ZeroEvidenceWarning, match="first distribution has no mass"):
         result = run(Broken("initialize", -np.inf), np.random.default_rng(1), 10)
     assert result.log_evidence == -np.inf
     assert result.history == ()

@@ -50,7 +50,8 @@ ARGUMENTS = [
     ({"executor": ThreadPoolExecutor(1), "cores": 2}, ValueError, r"cores=2 has no meaning with"),
     ({"checkpoint": 7}, TypeError, r"checkpoint=7 is not a directory or a Checkpoint"),
     ({"resume": True}, ValueError, r"resume=True needs checkpoint=, the directory"),
-    ({"speed": "high"}, TypeError, r"speed"),
+    ({"speed": "high"}, TypeError, r"There is no option 'speed'. Besides the arguments of the"),
+    ({"treshold": 0.5}, TypeError, r"There is no option 'treshold'. Did you mean threshold\?"),
 ]
 MODEL_ARGUMENTS = [
     ({"order": "best"}, ValueError, r"order='best' is not 'auto', 'random' or a list"),

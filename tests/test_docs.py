@@ -1,5 +1,7 @@
-"""The code in README and in the documentation runs as written, and the reference is complete."""
+"""The code in README and in the docs runs, and prints what they say; the reference is complete."""
 
+import contextlib
+import io
 import logging
 import re
 import sys
@@ -20,11 +22,27 @@ PAGES = sorted(
 REFERENCE = ROOT / "docs" / "reference.md"
 
 
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
+
+
 def blocks(page):
-    """Return the Python of a page, each block at its own line, so that errors point into it."""
+    """Return the Python of a page and what it is said to print.
+
+    Each block is at its own line, so that errors point into the page.
+    """
     text = page.read_text()
-    for found in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        yield "\n" * text[: found.start(1)].count("\n") + found.group(1)
+    for found in BLOCK.finditer(text):
+        yield "\n" * text[: found.start(1)].count("\n") + found.group(1), found.group(2)
+
+
+def words(text):
+    """Return the words of a text, those that are numbers as such, good to 5 % or 0.05."""
+    read = []
+    for word in re.findall(r"-?\d[\d,]*\.?\d*|[^\s\d]+", text):
+        with contextlib.suppress(ValueError):
+            word = pytest.approx(float(word.replace(",", "")), rel=0.05, abs=0.05)
+        read.append(word)
+    return read
 
 
 # Warnings of other packages are shown to whoever pastes the code; ours would be a broken promise.
@@ -34,8 +52,11 @@ def test_code_runs_as_written(page, monkeypatch, tmp_path, caplog):
     caplog.set_level(logging.WARNING, logger="pymc")
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "__main__"}
-    for code in blocks(page):
-        exec(compile(code, str(page), "exec"), names)
+    for code, said in blocks(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        assert said is None or words(said) == words(printed.getvalue()), printed.getvalue()
 
 
 class Prompt(InteractiveConsole):
@@ -53,9 +74,9 @@ def test_code_can_be_pasted_line_by_line(page):
     if page.name == "family_plugin.md":
         pytest.skip("classes have empty lines; the page says where to paste them")
     prompt = Prompt()
-    for lines in blocks(page):
-        for line in [*lines.strip("\n").split("\n"), ""]:
-            prompt.push(line)
+    for code, _ in blocks(page):
+        waiting = [prompt.push(line) for line in [*code.strip("\n").split("\n"), ""]]
+        assert not waiting[-1], f"the prompt waits for more after {code.strip()!r}"
 
 
 def test_reference_has_every_public_name():

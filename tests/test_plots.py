@@ -88,13 +88,23 @@ def test_run_of_a_pymc_model_with_chains_of_different_length():
         mean = pm.Normal("mean", 0.0, 10.0)
         scale = pm.HalfNormal("scale", 10.0)
         pm.Normal("y", mean, scale, observed=np.linspace(4, 5, 30))
-    draw(plots.plot_run(pymc_arm.sample(model, **OPTIONS))[0])
+    result = pymc_arm.sample(model, **OPTIONS)
+    axes = plots.plot_run(result)
+    draw(axes[0])
+    steps = result["arm"]["particles"].notnull().sum("step").values
+    lines = axes[1].lines[: len(steps)]
+    assert [np.isfinite(line.get_ydata()).sum() for line in lines] == steps.tolist()
 
 
 def test_one_step_and_one_chain():
     result = pymc_arm.sample_path(GaussianChain([0.5, 1.0]), **{**OPTIONS, "chains": 1})
-    draw(plots.plot_run(result)[0])
-    draw(plots.plot_estimates(result))
+    axes = plots.plot_run(result)
+    draw(axes[0])
+    assert len(axes[1].lines) == 1
+    assert [label.get_text() for label in axes[3].get_xticklabels()] == ["x[2]"]
+    axis = plots.plot_estimates(result)
+    draw(axis)
+    assert [label.get_text() for label in axis.get_xticklabels()] == ["0"]
 
 
 def test_comparison_from_results_and_from_a_table():

@@ -22,7 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.errors import ArmWarning, ModelError, callers_level
 from pymc_arm.generic.density import LogDensity
-from pymc_arm.generic.prior import INTERPRETED
+from pymc_arm.generic.prior import INTERPRETED, is_fixed
 from pymc_arm.generic.terms import Layout, TermBlock
 
 __all__ = ["Correction", "check_density", "check_model", "find_corrections", "find_flat"]
@@ -232,11 +232,7 @@ def _exchangeable(rv: TensorVariable) -> bool:
     for parameter in node.op.dist_params(node):
         if parameter.type.ndim == 0 or parameter.type.broadcastable[-1]:
             continue
-        random = any(
-            v.owner is not None and isinstance(v.owner.op, RandomVariable)
-            for v in ancestors([parameter])
-        )
-        if random:
+        if not is_fixed([parameter]):
             return False
         values = pm.compile([], parameter, mode=INTERPRETED)()
         if np.ptp(values, axis=-1).max() > 0:

@@ -69,10 +69,17 @@ class ModelPath(GenericPath):
         normalizer = sum(correction.log_factor for correction in corrections)
         super().__init__(plan, density, prior, supports, draws, normalizer)
         self.corrections = tuple(corrections)
-        self._names = [v.name for v in model.unobserved_value_vars if not v.name.endswith("__")]
         outputs = [v for v in model.unobserved_value_vars if not v.name.endswith("__")]
+        self._names = [variable.name for variable in outputs]
         self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]
         self._untransform = batched_function(self._values, outputs) if self._values else None
+        self._planned_with = supports, draws
+
+    def along(self, model: pm.Model, plan: Plan) -> "ModelPath":
+        """Return the path of the same model along another plan."""
+        return ModelPath(
+            model, self.corrections, plan, self.density, self.prior, *self._planned_with
+        )
 
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
         """Return draws of all free variables and deterministics."""

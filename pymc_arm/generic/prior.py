@@ -5,7 +5,7 @@ they are batched and interpreted, which saves the seconds that a compiler would 
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -14,16 +14,24 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
 from pymc.distributions.transforms import Ordered
+from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
 
-__all__ = ["INTERPRETED", "PriorSampler", "batched_function", "interpreted"]
+__all__ = [
+    "INTERPRETED",
+    "PriorSampler",
+    "batched_function",
+    "function_of_draws",
+    "interpreted",
+    "is_fixed",
+]
 
 INTERPRETED = Mode(linker="py", optimizer=None)
 
@@ -131,6 +139,31 @@ def batched_function(
             return [np.stack(column) for column in zip(*rows_of_results, strict=True)]
 
         return loop
+
+
+def function_of_draws(
+    model: pm.Model, outputs: Sequence[TensorVariable]
+) -> Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]:
+    """Return a function from draws of the free variables by name, one a row, to the outputs.
+
+    The variables themselves become inputs, so that parents are at their draws too.
+    """
+    inputs = [rv.clone() for rv in model.free_RVs]
+    graphs = clone_replace(list(outputs), dict(zip(model.free_RVs, inputs, strict=True)))
+    function = batched_function(inputs, graphs)
+
+    def evaluate(draws: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        return function(*(np.asarray(draws[i.name]).astype(i.type.dtype) for i in inputs))
+
+    return evaluate
+
+
+def is_fixed(variables: Sequence[Variable]) -> bool:
+    """Whether no random variable is among what these depend on."""
+    return not any(
+        variable.owner is not None and isinstance(variable.owner.op, MeasurableOp)
+        for variable in ancestors(variables)
+    )
 
 
 def _forward(model: pm.Model, rv: TensorVariable) -> TensorVariable:

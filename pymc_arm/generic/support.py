@@ -9,7 +9,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm.generic.prior import INTERPRETED
+from pymc_arm.generic.prior import INTERPRETED, is_fixed
 
 __all__ = ["Support", "find_support"]
 
@@ -97,10 +97,6 @@ def _distribution(rv: TensorVariable) -> tuple[str, list[Variable]]:
 
 def _constant(parameter: Variable) -> np.ndarray | None:
     """Return the value of a parameter that depends on no random variable."""
-    random = (
-        v.owner is not None and isinstance(v.owner.op, RandomVariable)
-        for v in ancestors([parameter])
-    )
-    if any(random):
+    if not is_fixed([parameter]):
         return None
     return np.asarray(pm.compile([], parameter, mode=INTERPRETED)())

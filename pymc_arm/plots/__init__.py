@@ -1,7 +1,7 @@
 """Pictures of runs and of comparisons.
 
 Every function takes ``ax`` and returns axes, as those of ArviZ do, and needs matplotlib
-(``pip install "pymc_arm[plots]"``), which is imported when a function is called.
+(the extra ``plots``), which is imported when a function is called.
 """
 
 from pymc_arm.plots.evidence_path import plot_evidence_path

@@ -1,6 +1,5 @@
 """What happened in a run: its steps, and what its chains say."""
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ import numpy as np
 
 from pymc_arm._compat import InferenceTree, get_group, has_group
 from pymc_arm.comparison import read_evidence
+from pymc_arm.evidence_path import PIECE
 from pymc_arm.plots.style import GRAY, MOST_NAMED_STEPS, clean, new_axes, new_axis, summarize
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _mark_hard_steps(axis: "Axes", history: Any, threshold: float, limit: int) -
     for chain, step in sorted(hard, key=lambda place: gamma[tuple(place)]):
         if len(named) == limit:
             return
-        label = re.sub(r" \([\d.e+-]+\)$", "", introduced[chain, step])
+        label = PIECE.sub("", introduced[chain, step])
         near = any(abs(step - other) < 0.1 * (width - 1) for _, other in named)
         if near or any(label == taken for taken, _ in named):
             continue

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pymc as pm
 import pytensor
-from pytensor.compile.mode import Mode
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
@@ -21,17 +20,15 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random.basic import BernoulliRV, MvNormalRV, NormalRV
-from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape
 from scipy.special import ndtr, ndtri
 
 from pymc_arm.families.registry import Match
+from pymc_arm.generic.prior import INTERPRETED, is_fixed
 from pymc_arm.path import Path
 
 __all__ = ["GPCFamily"]
 
-# Nothing is compiled and nothing rewritten: the graphs are evaluated once or a few times.
-INTERPRETED = Mode(linker="py", optimizer=None)
 # Where the link is compared with Phi: beyond, 0.5 * (1 + erf(f / sqrt(2))) is all rounding error.
 LINK_RANGE = 7.0
 PROBES = 15
@@ -111,7 +108,7 @@ def _recognize(model: pm.Model) -> _Recognized | str:
     if model.rvs_to_transforms.get(free) is not None:
         return f"its free variable {free.name} is transformed"
     parameters = list(free.owner.op.dist_params(free.owner))
-    if any(_is_random(variable) for variable in _ancestors(parameters)):
+    if not is_fixed(parameters):
         return f"the parameters of {free.name} are random"
     if not isinstance(observed.owner.op, BernoulliRV):
         return f"{observed.name} is not Bernoulli"
@@ -165,7 +162,7 @@ def _find_latent(
     vector, matrix = (left, right) if left in dependent else (right, left)
     if not _reshapes(free, vector):
         return f"{free.name} is transformed before it is multiplied by a matrix"
-    if any(_is_random(variable) for variable in _ancestors([matrix])):
+    if not is_fixed([matrix]):
         return f"the matrix that multiplies {free.name} is random"
     if tuple(matrix.type.shape) != (size, size) and tuple(_evaluate([matrix.shape])[0]) != (
         size,
@@ -217,24 +214,6 @@ def _evaluate(variables: list[Variable]) -> list[Any]:
     """Return the values of variables that depend on constants and data only."""
     values: list[Any] = pytensor.function([], variables, mode=INTERPRETED)()
     return values
-
-
-def _ancestors(variables: list[Variable]) -> Iterator[Variable]:
-    """Yield the variables and everything they depend on."""
-    seen: set[Variable] = set()
-    waiting = list(variables)
-    while waiting:
-        variable = waiting.pop()
-        if variable in seen:
-            continue
-        seen.add(variable)
-        yield variable
-        if variable.owner is not None:
-            waiting.extend(variable.owner.inputs)
-
-
-def _is_random(variable: Variable) -> bool:
-    return variable.owner is not None and isinstance(variable.owner.op, RandomVariable)
 
 
 def _dependent_nodes(free: Variable, target: Variable, dependent: set[Variable]) -> Iterator[Any]:

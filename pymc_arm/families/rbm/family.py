@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-from pymc.logprob.abstract import MeasurableOp
-from pytensor.graph.traversal import ancestors
 
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.variable import RBMVariable
 from pymc_arm.families.registry import Match
+from pymc_arm.generic.prior import is_fixed
 from pymc_arm.path import Path
 
 __all__ = ["RBMFamily"]
@@ -35,7 +34,7 @@ class RBMFamily:
         if machines[0].ndim != 1:
             return Match(False, f"{machines[0].name} is a batch of machines")
         parameters = machines[0].owner.op.dist_params(machines[0].owner)
-        if any(_is_random(variable) for variable in ancestors(parameters)):
+        if not is_fixed(parameters):
             return Match(False, f"the parameters of {machines[0].name} are random")
         return Match(True, f"{machines[0].name} is a restricted Boltzmann machine")
 
@@ -49,10 +48,6 @@ class RBMFamily:
             for parameter in variable.owner.op.dist_params(variable.owner)
         )
         return RBMPath(Machine(W, a, b), name=variable.name, **options)
-
-
-def _is_random(variable: Any) -> bool:
-    return variable.owner is not None and isinstance(variable.owner.op, MeasurableOp)
 
 
 def _is_machine(variable: Any) -> bool:

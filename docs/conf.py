@@ -1,5 +1,6 @@
 """Configuration of the documentation; ``make docs`` builds it, offline, with warnings as errors."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -40,7 +41,9 @@ autosummary_generate = False
 def write_math(translator: object, node: nodes.Node) -> None:
     """Write a formula as MathML, which browsers show without a script from elsewhere."""
     block = isinstance(node, nodes.math_block)
-    formula = convert(node.astext(), display="block" if block else "inline")
+    # The converter leaves no room after an operator.
+    formula = re.sub(r"\\log\b", r"\\log\\,", node.astext())
+    formula = convert(formula, display="block" if block else "inline")
     translator.body.append(f'<div class="formula">{formula}</div>' if block else formula)
     raise nodes.SkipNode
 

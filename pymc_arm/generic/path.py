@@ -238,7 +238,7 @@ class GenericPath(Path):
 
     def spaces(self, particles: np.ndarray) -> list[Space]:
         """Return the space of all coordinates, and those without a set that can be drawn."""
-        whole: list[Space] = [] if self._discrete.any() else [Whole(self)]
+        whole: list[Space] = [] if self.continuous(particles) is None else [Whole(self)]
         sets = independent_sets(self.plan.scopes, self._discrete)
         parts = (self.plan, self.density, self._supports, self.log_normalizer)
         return whole + [Collapsed(*parts, chosen) for chosen in sets]

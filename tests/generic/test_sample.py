@@ -35,6 +35,14 @@ def test_model_is_taken_from_the_context() -> None:
     assert abs(idata.attrs["log_marginal_likelihood"] + np.log(11)) < 0.01
 
 
+def test_a_model_without_free_variables_is_exact() -> None:
+    with pm.Model() as model:
+        pm.Binomial("y", n=10, p=0.5, observed=7)
+    attributes = quick(model).attrs
+    assert attributes["log_marginal_likelihood"] == pytest.approx(np.log(120 / 1024))
+    assert attributes["log_marginal_likelihood_se"] == 0.0
+
+
 def test_posterior_has_dims_coords_and_deterministics() -> None:
     posterior = quick(schools())["posterior"]
     assert posterior["theta"].dims == ("chain", "draw", "school")

@@ -17,6 +17,7 @@ from scipy import stats
 import pymc_arm
 from benchmarks.suite import PROBLEMS
 from pymc_arm.generic.compiled import compile_model
+from pymc_arm.results import PREDICTION_FREEDOM
 
 __all__ = ["COMMANDS"]
 
@@ -107,8 +108,8 @@ def _covered(rows: list[dict], truth: float) -> int:
 
 
 def _explore_covered(rows: list[dict], truth: float) -> int:
-    """Count the intervals of the exploring estimate, with seven degrees of freedom."""
-    half = stats.t.ppf(0.975, 7)
+    """Count the intervals of the exploring estimate, of four chains whose prediction is used."""
+    half = stats.t.ppf(0.975, PREDICTION_FREEDOM + 3)
     return sum(
         abs(a["explore_log_marginal_likelihood"] - truth)
         <= half * a["explore_log_marginal_likelihood_se"]

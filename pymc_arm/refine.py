@@ -6,10 +6,17 @@ measures that step from both sides: the standard deviation of log Z falls from a
 few thousandths. Each chain is judged with a q that was fitted to the other chains, so that q never
 sees the draws it is judged on, and how well the two overlap says whether to believe it. What is
 simple given the rest (labels, group effects) need not be known to q: see :mod:`pymc_arm.spaces`.
+
+Draws that judge one q have fitted another, which makes the bridges dependent. Where q is of the
+right family, its error is linear in the draws it was fitted to, and the error of a bridge is
+bilinear in those and in the draws that judge it: each pair of draws is counted twice, once in each
+role, and the error of the mean over chains has twice the variance that independent bridges would
+have. Hence the variance from the draws of the posterior is counted twice; that from the draws of q,
+which are independent, is not.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,12 +40,14 @@ ITERATIONS = 1000
 class Bridge:
     """A bridge estimate of log Z of one chain.
 
-    ``variance`` is what the draws themselves predict; ``overlap`` is the smaller of the effective
-    fractions of the draws from the posterior and from q, between 0 and 1.
+    ``variance`` is what the draws themselves predict, and ``cloud_variance`` the part of it that
+    comes from the draws of the posterior; ``overlap`` is the smaller of the effective fractions of
+    the draws from the posterior and from q, between 0 and 1.
     """
 
     log_evidence: float
     variance: float
+    cloud_variance: float
     overlap: float
     components: int
 
@@ -72,9 +81,8 @@ def refine_chains(
         return [
             Bridge(
                 log_mean_exp(np.array([b.log_evidence for b in two])),
-                # Given q, each is unbiased; that it lent its draws to the other's q makes the two
-                # dependent in second order only.
                 float(np.mean([b.variance for b in two])) / 2,
+                float(np.mean([b.cloud_variance for b in two])) / 2,
                 min(b.overlap for b in two),
                 max(b.components for b in two),
             )
@@ -83,7 +91,8 @@ def refine_chains(
     bridges = []
     for number, (cloud, rng) in enumerate(zip(clouds, generators, strict=True)):
         others = join([c for k, c in enumerate(clouds) if k != number])
-        bridges.append(_fit_and_bridge(space, cloud, others, rng))
+        found = _fit_and_bridge(space, cloud, others, rng)
+        bridges.append(replace(found, variance=found.variance + found.cloud_variance))
     return bridges
 
 
@@ -130,7 +139,7 @@ def bridge(first: np.ndarray, second: np.ndarray, components: int = 1) -> Bridge
     first = first[first > -np.inf]
     second = np.where(np.isnan(second), -np.inf, second)
     if not np.isfinite(first).any() or not np.isfinite(second).any():
-        return Bridge(np.nan, np.inf, 0.0, components)
+        return Bridge(np.nan, np.inf, np.inf, 0.0, components)
     share = np.log(len(first) / (len(first) + len(second)))
     rest = np.log1p(-np.exp(share))
     shift = float(np.median(first))
@@ -143,9 +152,18 @@ def bridge(first: np.ndarray, second: np.ndarray, components: int = 1) -> Bridge
             log_ratio = updated
             break
         log_ratio = updated
-    overlaps = [effective_sample_size(n) / len(n) for n in (numerator, denominator)]
     # Relative variances of the two means (Fruehwirth-Schnatter, 2004).
-    variance = sum((1 / o - 1) / len(n) for o, n in zip(overlaps, (second, first), strict=True))
+    overlaps = [effective_sample_size(n) / len(n) for n in (numerator, denominator)]
+    proposal_variance, cloud_variance = (
+        (1 / overlap - 1) / len(draws)
+        for overlap, draws in zip(overlaps, (second, first), strict=True)
+    )
     # How much of q's draws the posterior would accept, and the other way round.
     weights = effective_sample_size(second) / len(second)
-    return Bridge(shift + log_ratio, float(variance), float(min(*overlaps, weights)), components)
+    return Bridge(
+        shift + log_ratio,
+        float(proposal_variance + cloud_variance),
+        float(cloud_variance),
+        float(min(*overlaps, weights)),
+        components,
+    )

@@ -240,5 +240,6 @@ def test_intervals_cover_the_truth():
 
 
 def test_chains_that_agree_may_all_have_missed_a_tail():
-    assert pool([-1.0, -1.0, -1.0], [0.0, 0.0, 0.0]).standard_error == pytest.approx(FLOOR)
-    assert pool([-1.0], [0.0]).standard_error == pytest.approx(FLOOR)
+    """A path may integrate numerically; that one is exact is not known."""
+    attributes = sample(TiltedNormals([0.0, 0.0])).attrs
+    assert attributes["explore_log_marginal_likelihood_se"] == pytest.approx(FLOOR, rel=1e-4)

@@ -71,7 +71,7 @@ class Options:
                 raise ValueError(f"{name}={value!r} must be a positive number, or None.")
         if self.target_se is not None and self.target_se <= FLOOR:
             raise ValueError(
-                f"target_se={self.target_se} can't be reached: no standard error is below {FLOOR}."
+                f"target_se={self.target_se} is too small: integrals alone may be off by {FLOOR}."
             )
         if self.allocation not in ("adaptive", "pilot", "optimal"):
             raise ValueError(

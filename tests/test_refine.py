@@ -11,7 +11,7 @@ from pymc_arm.resampling import log_mean_exp
 
 DIMENSION = 4
 DRAWS = 60
-REPLICATES = 1200
+REPLICATES = 800
 
 
 def log_normal(points):
@@ -64,9 +64,9 @@ def bridge_to(mean, size=DRAWS):
 @pytest.mark.statistical
 @pytest.mark.parametrize("chains", [1, 2, 4])
 def test_chains_that_fit_each_others_q_are_not_independent(monkeypatch, chains):
-    """The mean prediction is within 16 % of the mean squared error over 1200 replicates.
+    """The mean prediction is within 20 % of the mean squared error over 800 replicates.
 
-    That has a relative standard error of 4 %, so the bound is at 4 of them. As if the bridges were
+    That has a relative standard error of 5 %, so the bound is at 4 of them. As if the bridges were
     independent, the prediction would be too small by a quarter.
     """
     monkeypatch.setattr(refine, "fit", fit)
@@ -77,7 +77,7 @@ def test_chains_that_fit_each_others_q_are_not_independent(monkeypatch, chains):
         errors.append(log_mean_exp(np.array([b.log_evidence for b in bridges])))
         predictions.append(np.mean([b.variance for b in bridges]) / chains)
     ratio = np.mean(predictions) / np.mean(np.square(errors))
-    assert 1 / 1.16 < ratio < 1.16
+    assert 1 / 1.2 < ratio < 1.2
 
 
 def test_both_sides_add_to_the_variance():

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from pymc_arm.families.rbm.direct import rbm
     from pymc_arm.families.rbm.distribution import RBM
     from pymc_arm.families.rbm.path import RBMPath
+    from pymc_arm.families.rbm.tempered import TemperedRBMPath
 
-__all__ = ["RBM", "LogLikelihood", "Machine", "RBMFamily", "RBMPath", "rbm"]
+__all__ = ["RBM", "LogLikelihood", "Machine", "RBMFamily", "RBMPath", "TemperedRBMPath", "rbm"]
 
 # Every model is shown to the family, and few need the kernels, which numba is slow to load.
 __getattr__ = lazy_attributes(
@@ -19,6 +20,7 @@ __getattr__ = lazy_attributes(
     {
         "RBM": "pymc_arm.families.rbm.distribution",
         "RBMPath": "pymc_arm.families.rbm.path",
+        "TemperedRBMPath": "pymc_arm.families.rbm.tempered",
         "rbm": "pymc_arm.families.rbm.direct",
     },
 )

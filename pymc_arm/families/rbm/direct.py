@@ -4,14 +4,25 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pymc_arm.arguments import check_choice
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.path import RBMPath
+from pymc_arm.families.rbm.tempered import TemperedRBMPath
+from pymc_arm.path import Path
 from pymc_arm.sampling import sample_path
 
 __all__ = ["rbm"]
 
-# Resample early, and move what was copied: see docs/guides/rbm.md for the paper's 0.7 and 3.
-ARM_SETTINGS = {"threshold": 0.97, "max_rounds": 0}
+# See docs/guides/rbm.md for where these come from. No generate rounds, in either case: steps are
+# so small that resampling now and then, and moving, does the same at less cost.
+TEMPERED_SETTINGS: dict[str, Any] = {
+    "threshold": 0.99,
+    "max_rounds": 0,
+    "resample_threshold": 0.9,
+    "resampling": "systematic",
+    "move": "adaptive",
+}
+UNITS_SETTINGS: dict[str, Any] = {"threshold": 0.97, "max_rounds": 0}
 
 
 def rbm(
@@ -22,14 +33,15 @@ def rbm(
     draws: int = 1000,
     chains: int = 4,
     random_seed: Any = None,
-    layer: Literal["visible", "hidden"] = "visible",
-    order: str | np.ndarray | None = None,
     data: Any = None,
-    lookahead: str | np.ndarray | None = "auto",
-    strength: float = 0.2,
-    gibbs_steps: int = 10,
-    reseed_transitions: int = 1500,
+    path: Literal["auto", "tempered", "units"] = "auto",
+    gibbs_steps: int | None = None,
     threads: int | None = None,
+    layer: Literal["visible", "hidden"] | None = None,
+    order: str | np.ndarray | None = None,
+    lookahead: str | np.ndarray | None = None,
+    strength: float | None = None,
+    reseed_transitions: int | None = None,
     **kwargs: Any,
 ) -> Any:
     """Estimate log Z of a restricted Boltzmann machine, and draw from it.
@@ -46,15 +58,25 @@ def rbm(
         The number of independent runs, from which the standard error comes.
     random_seed
         Seed of everything random.
-    lookahead
-        What is assumed of units that are not in yet; see :class:`RBMPath`. ``"auto"`` is ``"data"``
-        if there are data, else None, the paper's path.
-    layer, order, data, strength, gibbs_steps, reseed_transitions, threads
-        How units come in; see :class:`RBMPath`.
+    data
+        Training data, (example, visible unit), zeros and ones.
+    path
+        ``"tempered"`` turns up the weights of the whole machine, from the base rates of the data;
+        see :class:`TemperedRBMPath`. ``"units"`` is the paper's: units come in one at a time; see
+        :class:`RBMPath`. ``"auto"`` is the first if there are data, and neither an option of the
+        second nor ``variant="reseed"`` is given.
+    gibbs_steps
+        Gibbs steps in a move: by default one on the tempered path, and the paper's ten otherwise.
+    threads
+        How many threads work on the particles; by default one for each processor. The result
+        does not depend on it.
+    layer, order, lookahead, strength, reseed_transitions
+        Options of :class:`RBMPath`.
     **kwargs
-        Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them. For
-        ``variant="arm"`` the defaults are ``threshold=0.97`` and ``max_rounds=0``: resample early,
-        and move what was copied, which leaves Z-hat unbiased. The paper's are 0.7 and 3.
+        Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them. Those
+        of ``variant="arm"`` have other defaults than the paper's threshold of 0.7 and 3 rounds:
+        there are no generate rounds, and the threshold is 0.99 on the tempered path, 0.97 on the
+        other.
 
     Returns
     -------
@@ -64,20 +86,32 @@ def rbm(
     if isinstance(W, Machine) and (a is not None or b is not None):
         raise ValueError("W is a Machine, which has its biases: leave a and b out.")
     machine = W if isinstance(W, Machine) else Machine(W, a, b)
-    if isinstance(lookahead, str) and lookahead == "auto":
-        lookahead = None if data is None else "data"
-    path = RBMPath(
-        machine,
-        layer=layer,
-        order=order,
-        data=data,
-        lookahead=lookahead,
-        strength=strength,
-        gibbs_steps=gibbs_steps,
-        reseed_transitions=reseed_transitions,
-        threads=threads,
-        random_seed=random_seed,
-    )
-    if kwargs.get("variant", "arm") == "arm":
-        kwargs = {**ARM_SETTINGS, **kwargs}
-    return sample_path(path, draws=draws, chains=chains, random_seed=random_seed, **kwargs)
+    given: dict[str, Any] = {
+        "layer": layer,
+        "order": order,
+        "lookahead": lookahead,
+        "strength": strength,
+        "reseed_transitions": reseed_transitions,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    variant = kwargs.get("variant", "arm")
+    check_choice("path", path, ("auto", "tempered", "units"))
+    if path == "auto":
+        path = "units" if data is None or options or variant == "reseed" else "tempered"
+    shared: dict[str, Any] = {"threads": threads, "random_seed": random_seed}
+    if gibbs_steps is not None:
+        shared["gibbs_steps"] = gibbs_steps
+    road: Path
+    if path == "units":
+        road = RBMPath(machine, data=data, **options, **shared)
+    elif data is None:
+        raise ValueError('path="tempered" takes base rates from training data: give data=...')
+    elif options:
+        raise ValueError(f'{", ".join(options)} have a meaning only with path="units".')
+    else:
+        road = TemperedRBMPath(machine, data, **shared)
+    if path == "tempered":
+        kwargs = {**TEMPERED_SETTINGS, **kwargs}
+    elif variant == "arm":
+        kwargs = {**UNITS_SETTINGS, **kwargs}
+    return sample_path(road, draws=draws, chains=chains, random_seed=random_seed, **kwargs)

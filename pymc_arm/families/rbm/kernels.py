@@ -187,11 +187,18 @@ def _excess(x: np.float32) -> np.float32:
     return np.float32(1.0) + _exp(max(-abs(x), -_SATURATION))
 
 
-@njit("void(f4[:, ::1], f4[::1], f4[::1], f8[::1])", fastmath=_reorder, **_options)
+@njit("void(f4[:, ::1], f4, f4[::1], f4, f4[::1], f8[::1])", fastmath=_reorder, **_options)
 def softplus_difference_tile(
-    hidden: np.ndarray, before: np.ndarray, after: np.ndarray, out: np.ndarray
+    hidden: np.ndarray,
+    old_scale: np.float32,
+    before: np.ndarray,
+    new_scale: np.float32,
+    after: np.ndarray,
+    out: np.ndarray,
 ) -> None:
-    """Set ``out`` to sum_h softplus(g_h + after_h) - softplus(g_h + before_h), eq. (upd_rbm).
+    """Set ``out`` to sum_h softplus(new g_h + after_h) - softplus(old g_h + before_h).
+
+    With both scales one it is eq. (upd_rbm).
 
     The exponentials of a block are multiplied before the logarithm is taken, once a block, and
     the differences are summed, not the sums subtracted, so that single precision is enough.
@@ -204,8 +211,8 @@ def softplus_difference_tile(
             above = np.float32(1.0)
             below = np.float32(1.0)
             for unit in range(first, min(first + _FACTORS, units)):
-                new = hidden[row, unit] + after[unit]
-                old = hidden[row, unit] + before[unit]
+                new = new_scale * hidden[row, unit] + after[unit]
+                old = old_scale * hidden[row, unit] + before[unit]
                 linear += max(new, np.float32(0.0)) - max(old, np.float32(0.0))
                 above *= _excess(new)
                 below *= _excess(old)

@@ -42,6 +42,7 @@ CONTROL_CHAINS = 50
 ALARM = 5.0
 # So many rows of data say enough about the hidden units.
 MOST_EXAMPLES = 5000
+UNSCALED = np.float32(1.0)
 
 
 class Units(NamedTuple):
@@ -243,7 +244,9 @@ class RBMPath(Path):
         out = np.empty(len(activations))
 
         def smooth_tile(tile: slice) -> None:
-            softplus_difference_tile(activations[tile], self._unshifted, shift, out[tile])
+            softplus_difference_tile(
+                activations[tile], UNSCALED, self._unshifted, UNSCALED, shift, out[tile]
+            )
 
         self._pool.run(smooth_tile, len(activations), work=activations.size)
         return out

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import pymc_arm
-from pymc_arm.families.rbm import Machine, RBMPath
+from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
+from pymc_arm.families.rbm.direct import TEMPERED_SETTINGS
 
 FOLDER = Path(os.environ.get("PYMC_ARM_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 EXACT = 215.138406
@@ -53,6 +54,14 @@ def test_enumeration(machine):
 def test_hidden_layer_within_four_standard_errors(machine):
     path = RBMPath(machine, layer="hidden", threads=1)
     mean, error = mean_ratio(path, 16, 500, variant="rm")
+    assert error < 0.5
+    assert abs(mean - 1) < 4 * error
+
+
+@pytest.mark.statistical
+def test_tempered_within_four_standard_errors(machine, digits):
+    path = TemperedRBMPath(machine, digits, threads=1, random_seed=0)
+    mean, error = mean_ratio(path, 8, 200, **TEMPERED_SETTINGS)
     assert error < 0.5
     assert abs(mean - 1) < 4 * error
 

@@ -129,14 +129,15 @@ def test_direct_call(machine):
     np.testing.assert_array_equal(again.posterior["x"], bits)
 
 
-def test_data_bring_the_lookahead(machine):
+def test_data_bring_the_tempered_path(machine):
     options = {"draws": 50, "chains": 1, "random_seed": 1, "progressbar": False}
     data = np.random.default_rng(0).integers(2, size=(30, 5))
-    by_default, asked, plain = (
+    choices = [{}, {"path": "tempered"}, {"path": "units"}, {"order": "active"}]
+    by_default, tempered, units, with_order = (
         rbm(machine, data=data, **options, **choice).attrs["log_marginal_likelihood"]
-        for choice in ({}, {"lookahead": "data"}, {"lookahead": None})
+        for choice in choices
     )
-    assert by_default == asked != plain
+    assert by_default == tempered != units == with_order
 
 
 def test_a_machine_brings_its_biases(machine):

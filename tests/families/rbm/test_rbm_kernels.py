@@ -12,6 +12,8 @@ from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile, 
 from pymc_arm.families.rbm.path import Units
 from pymc_arm.families.rbm.threads import TilePool, tile_slices
 
+ONE = np.float32(1.0)
+
 
 def small_machine(visible=6, hidden=4, scale=1.5, seed=3):
     rng = np.random.default_rng(seed)
@@ -75,7 +77,7 @@ def test_softplus_difference_matches_float64(hidden_units):
     hidden = rng.normal(0, 5, (9, hidden_units)).astype(np.float32)
     before, after = rng.normal(0, 2, (2, hidden_units)).astype(np.float32)
     out = np.empty(9)
-    softplus_difference_tile(hidden, before, after, out)
+    softplus_difference_tile(hidden, ONE, before, ONE, after, out)
     exact = np.logaddexp(0, hidden + after.astype(float)) - np.logaddexp(
         0, hidden + before.astype(float)
     )
@@ -86,7 +88,7 @@ def test_softplus_difference_survives_extreme_weights():
     hidden = np.array([[-300.0, 300.0, 0.0]], dtype=np.float32)
     shift = np.array([500.0, -1000.0, 1e4], dtype=np.float32)
     out = np.empty(1)
-    softplus_difference_tile(hidden, np.zeros(3, dtype=np.float32), shift, out)
+    softplus_difference_tile(hidden, ONE, np.zeros(3, dtype=np.float32), ONE, shift, out)
     np.testing.assert_allclose(out, 200.0 - 300.0 + 1e4 - np.log(2), rtol=1e-6)
 
 

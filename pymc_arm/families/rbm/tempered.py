@@ -1,0 +1,215 @@
+"""The path from base rates to a machine, by temperature.
+
+All units are there from the start, but without weights between the layers: each is on with its
+base rate, that of the data for visible units, and the one that the data bring about for hidden
+units. Then
+
+    log f_beta(x) = A_beta^T x + sum_h softplus(L_beta,h + beta W_h^T x),
+
+with A_0 and L_0 the log-odds of the base rates, and A_1 = a, L_1 = b. Between them biases are
+linear by way of the knots of :mod:`pymc_arm.families.rbm.knots`, which keep units on about as often
+as in the data; a straight line would be the geometric path of AIS. Any biases lead to the same Z.
+
+Every temperature is a step of Algorithm 2 on a space that grows by a copy of x, the one that
+``augment`` draws with a Gibbs step given the copy before; ``smooth`` is f_beta' / f_beta, and
+``advance`` goes as far as the effective fraction allows.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from pymc_arm.arguments import check_count
+from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
+from pymc_arm.families.rbm.knots import learn_knots
+from pymc_arm.families.rbm.machine import Machine, as_bits
+from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.processors import one_blas_thread
+
+__all__ = ["Temperature", "Tempered", "TemperedRBMPath"]
+
+# So many rows of data say enough about the hidden units.
+MOST_EXAMPLES = 5000
+# A hidden unit that the data never turn on must still be able to come on.
+SMALLEST_HIDDEN_RATE = 0.01
+FIRST_STEP = 1e-3
+# A step is at most so many times as long as the one before, from which it is extrapolated.
+LARGEST_GROWTH = 10.0
+# Closer to one there is no end to the path.
+LARGEST_THRESHOLD = 0.99999
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """An inverse temperature, and the one before."""
+
+    beta: float
+    previous: float = 0.0
+
+
+class Tempered(NamedTuple):
+    """Particles: bits x, (particle, unit); products W^T x; and A^T x, (particle, knot)."""
+
+    bits: np.ndarray
+    products: np.ndarray
+    linear: np.ndarray
+
+
+class TemperedRBMPath(Path):
+    """A machine whose weights grow from nothing, with a Gibbs step at each temperature.
+
+    Parameters
+    ----------
+    machine
+        The machine whose log Z is wanted.
+    data
+        Training data, (example, visible unit), zeros and ones: where the base rates come from.
+    gibbs_steps
+        The number of Gibbs steps at each temperature.
+    threads
+        How many threads work on the particles; by default one for each processor. The result
+        does not depend on it.
+    name
+        The name of the variable in the posterior.
+    random_seed
+        For the chains that find the biases between base rates and machine.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_arm import run
+    >>> from pymc_arm.families.rbm import Machine, TemperedRBMPath
+    >>> machine = Machine(W=[[1.0, -1.0], [0.5, 2.0], [0.0, 1.0]])
+    >>> path = TemperedRBMPath(machine, [[1, 0, 1], [1, 1, 1], [0, 1, 0]])
+    >>> found = run(path, np.random.default_rng(1), 1000, threshold=0.99, max_rounds=0)
+    >>> bool(abs(found.log_evidence - machine.exact_log_evidence()) < 0.1)
+    True
+    """
+
+    length: int | None = None
+    start = Temperature(0.0)
+
+    def __init__(
+        self,
+        machine: Machine,
+        data: Any,
+        *,
+        gibbs_steps: int = 1,
+        threads: int | None = None,
+        name: str = "x",
+        random_seed: Any = None,
+    ) -> None:
+        check_count("gibbs_steps", gibbs_steps)
+        self.machine, self.name, self.gibbs_steps = machine, name, int(gibbs_steps)
+        examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
+        self.base_rates = (examples.sum(axis=0) + 0.5) / (len(examples) + 1)
+        some = examples[:: -(-len(examples) // MOST_EXAMPLES)]
+        hidden_rates = expit(some @ machine.W + machine.b).mean(axis=0)
+        hidden_rates = np.clip(hidden_rates, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE)
+        self._weights = np.ascontiguousarray(machine.W, dtype=np.float32)
+        self._pool = TilePool(threads)
+        rng = np.random.default_rng(random_seed)
+        self._knots = learn_knots(machine, self.base_rates, hidden_rates, rng)
+        self._columns = np.ascontiguousarray(self._knots.visible.T, dtype=np.float32)
+        self.one_chain_at_a_time = self._pool.threads > 1
+
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[Tempered, float]:
+        """Toss a coin for each visible unit; Z_0 is a product over units."""
+        bits = (rng.random((size, len(self.base_rates))) < self.base_rates).astype(np.uint8)
+        with one_blas_thread():
+            products = bits.astype(np.float32) @ self._weights
+        layers = self._knots.visible[0], self._knots.hidden[0]
+        log_evidence = sum(float(np.logaddexp(0, bias).sum()) for bias in layers)
+        return Tempered(bits, products, self._linear(bits)), log_evidence
+
+    def finished(self, n: Temperature) -> bool:
+        """Whether the machine is reached."""
+        return n.beta >= 1
+
+    def advance(
+        self, n: Temperature, particles: Tempered, log_weights: np.ndarray, threshold: float
+    ) -> Temperature:
+        """Go as far as gamma stays at the threshold, by the spread of a step like the last.
+
+        A step ends at the next knot at the latest, where the path changes its direction.
+        """
+        end = float(self._knots.betas[self._knots.betas > n.beta][0])
+        trial = min(max(n.beta - n.previous, FIRST_STEP), end - n.beta)
+        ratio = self._log_ratio(particles, n.beta, n.beta + trial)
+        weights = np.exp(log_weights)
+        deviation = np.sqrt(weights @ (ratio - weights @ ratio) ** 2)
+        wanted = np.sqrt(1 / min(threshold, LARGEST_THRESHOLD) - 1) if threshold else np.inf
+        growth = min(wanted / deviation, LARGEST_GROWTH) if deviation > 0 else LARGEST_GROWTH
+        return Temperature(min(end, n.beta + float(growth) * trial), n.beta)
+
+    def smooth(self, rng: np.random.Generator, n: Temperature, particles: Tempered) -> Smoothed:
+        """Return the log ratio of f at this temperature and at the one before."""
+        return Smoothed(self._log_ratio(particles, n.previous, n.beta))
+
+    def augment(
+        self, rng: np.random.Generator, n: Temperature, particles: Tempered, proposal: None
+    ) -> tuple[Tempered, float]:
+        """Draw the next copy of x by Gibbs steps from this one."""
+        return self.move(rng, n, particles).particles, 0.0
+
+    def move(self, rng: np.random.Generator, n: Temperature, particles: Tempered) -> Moved:
+        """Sample h given x, and x given h; draws from the base are exact and stay as they are."""
+        if n.beta == 0:
+            return Moved(particles)
+        key = rng.integers(2**64, dtype=np.uint64, endpoint=False)
+        scale, hidden_bias = self._hidden_line(n.beta)
+        weights = scale * self._weights
+        visible_bias = (self._knots.shares(n.beta) @ self._knots.visible).astype(np.float32)
+        bits = np.empty_like(particles.bits)
+        activations = scale * particles.products + hidden_bias
+
+        def move_tile(tile: slice) -> None:
+            gibbs_tile(
+                activations[tile],
+                bits[tile],
+                weights,
+                visible_bias,
+                hidden_bias,
+                self.gibbs_steps,
+                key,
+                np.uint64(tile.start),
+            )
+
+        with one_blas_thread():
+            self._pool.run(move_tile, len(bits), work=activations.size * self.gibbs_steps)
+        activations -= hidden_bias
+        activations /= scale
+        return Moved(Tempered(bits, activations, self._linear(bits)))
+
+    def describe(self, n: Temperature) -> str:
+        """Return the inverse temperature."""
+        return f"beta = {n.beta:.4g}"
+
+    def posterior(self, rng: np.random.Generator, particles: Tempered) -> dict[str, np.ndarray]:
+        """Return visible bits, (draw, unit)."""
+        return {self.name: particles.bits}
+
+    def _linear(self, bits: np.ndarray) -> np.ndarray:
+        with one_blas_thread():
+            linear: np.ndarray = bits.astype(np.float32) @ self._columns
+        return linear
+
+    def _hidden_line(self, beta: float) -> tuple[np.float32, np.ndarray]:
+        """Return slope and intercept of the hidden activations in the products."""
+        bias = self._knots.shares(beta) @ self._knots.hidden
+        return np.float32(beta), bias.astype(np.float32)
+
+    def _log_ratio(self, particles: Tempered, old: float, new: float) -> np.ndarray:
+        """Return log f_new - log f_old of each particle."""
+        out = np.empty(len(particles.linear))
+        before, after = self._hidden_line(old), self._hidden_line(new)
+
+        def tile_ratio(tile: slice) -> None:
+            softplus_difference_tile(particles.products[tile], *before, *after, out[tile])
+
+        self._pool.run(tile_ratio, len(out), work=particles.products.size)
+        out += particles.linear @ (self._knots.shares(new) - self._knots.shares(old))
+        return out

@@ -26,9 +26,9 @@ from pymc_arm.generic.support import Support
 
 __all__ = ["Collapsed", "independent_sets"]
 
-# Elements of the tables of terms, and of nodes, that are held at once.
-LARGEST_TABLE = 2_000_000
-MOST_NODES = 100
+# Elements of a table of terms that are held at once, and the nodes of a grid.
+LARGEST_TABLE = 8_000_000
+MOST_NODES = 50
 # A set that is a smaller share of all coordinates leaves q as much to do as before.
 SMALLEST_SHARE = 0.3
 
@@ -114,8 +114,8 @@ class Collapsed:
         """Return None: there is no gradient of f(g)."""
 
     def _over_chunks(self, particles: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
-        widest = max(max(len(terms), MOST_NODES * len(own)) for own, terms, _ in self._sets)
-        chunk = max(1, LARGEST_TABLE // max(widest, particles.shape[1]))
+        widest = max(max(len(terms), len(own)) for own, terms, _ in self._sets)
+        chunk = max(1, LARGEST_TABLE // (MOST_NODES * widest))
         parts = [
             self._chunk(particles[first : first + chunk], rng)
             for first in range(0, len(particles), chunk)
@@ -153,16 +153,10 @@ class Collapsed:
 
         def conditional(values: np.ndarray) -> np.ndarray:
             nodes = values.shape[1]
-            at_once = max(1, LARGEST_TABLE // (size * max(len(terms), particles.shape[1])))
-            table = np.empty((nodes, size * count))
-            for first in range(0, nodes, at_once):
-                some = values[:, first : first + at_once].T.reshape(-1, size, count)
-                trial = np.repeat(particles[None], len(some), axis=0)
-                trial[:, :, coordinates] = some
-                found = self.density.terms(trial.reshape(-1, particles.shape[1]), terms)
-                added = add_by_owner(found, owner, count)
-                table[first : first + at_once] = added.reshape(len(some), -1)
-            return table.T
+            some = values.reshape(size, count, nodes).swapaxes(1, 2)
+            found = self.density.terms_at(particles, coordinates, some, terms)
+            added = add_by_owner(found.reshape(size * nodes, -1), owner, count)
+            return added.reshape(size, nodes, count).swapaxes(1, 2).reshape(-1, nodes)
 
         support = self.supports.get(int(coordinates[0]))
         if support is not None:

@@ -26,6 +26,7 @@ from pymc_arm._compat import COMPILING
 from pymc_arm.generic.gradient import Gradient
 from pymc_arm.generic.interpret import compile_with_numpy
 from pymc_arm.generic.terms import TermBlock, count_terms
+from pymc_arm.generic.varied import Varied, vary
 
 __all__ = ["LogDensity"]
 
@@ -114,7 +115,9 @@ class LogDensity:
         self.sizes = np.bincount(owners, self._lengths, len(blocks)).astype(np.int64)
         self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         self._firsts = np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64)
+        self._reference = reference
         self._prepared: dict[bytes, _Restricted] = {}
+        self._prepared_varied: dict[bytes, Varied | None] = {}
         #: Value and gradient of weighted sums of the terms, where the model has one.
         self.gradient = Gradient(x, pieces, self._lengths, reference)
 
@@ -149,22 +152,65 @@ class LogDensity:
         restricted = self._restricted(selection)
         result = np.zeros(len(points))
         chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
-        own = weights[selection]
-        plain = bool(np.all(own == 1.0))
         for first in range(0, len(points), chunk):
             parts = restricted.function(points[first : first + chunk])
-            if restricted.columns is not None:
-                parts = [np.concatenate(parts, axis=1)[:, restricted.columns]]
-            done = 0
-            with np.errstate(invalid="ignore"):  # +inf and -inf in one row
-                for part in parts:
-                    width = part.shape[1]
-                    result[first : first + chunk] += (
-                        part.sum(axis=1) if plain else part @ own[done : done + width]
-                    )
-                    done += width
-        result[np.isnan(result)] = -np.inf
+            result[first : first + chunk] = _add(parts, restricted.columns, weights[selection])
         return result
+
+    def terms_at(
+        self, points: np.ndarray, columns: np.ndarray, values: np.ndarray, selection: np.ndarray
+    ) -> np.ndarray:
+        """Return terms at points whose ``columns`` have each of some values.
+
+        ``values`` are (points, number, columns), and the result (points, number, terms). What does
+        not depend on these columns is evaluated once for each point.
+        """
+        taken = self._restricted(selection).columns
+        columns_taken = slice(None) if taken is None else taken
+        results = [
+            np.concatenate(parts, axis=1)[:, columns_taken]
+            for parts in self._parts_at(points, columns, values, selection)
+        ]
+        result = np.concatenate(results)
+        result[np.isnan(result)] = -np.inf
+        return result.reshape(*values.shape[:2], -1)
+
+    def sum_at(
+        self, points: np.ndarray, column: int, values: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_k weights[k] t_k at points with a column set to each of a row of values."""
+        selection = np.flatnonzero(weights)
+        if not len(selection):
+            return np.zeros(values.shape)
+        columns, own = self._restricted(selection).columns, weights[selection]
+        parts_at = self._parts_at(points, np.array([column]), values[:, :, None], selection)
+        result = np.concatenate([_add(parts, columns, own) for parts in parts_at])
+        return result.reshape(values.shape)
+
+    def _parts_at(
+        self, points: np.ndarray, columns: np.ndarray, values: np.ndarray, selection: np.ndarray
+    ) -> Iterator[list[np.ndarray]]:
+        restricted, varied = self._restricted(selection), self._varied(selection, columns)
+        groups, members = values.shape[:2]
+        chunk = max(1, CHUNK // (members * max(restricted.width, points.shape[1], 1)))
+        for first in range(0, groups, chunk):
+            some, new = points[first : first + chunk], values[first : first + chunk]
+            if varied is not None:
+                yield varied(some, new)
+                continue
+            spread = np.repeat(some, members, axis=0)
+            spread[:, columns] = new.reshape(len(spread), -1)
+            yield restricted.function(spread)
+
+    def _varied(self, selection: np.ndarray, columns: np.ndarray) -> Varied | None:
+        """Return what evaluates a selection of terms at values of some columns, if that pays."""
+        key = selection.tobytes() + b"|" + columns.tobytes()
+        if key not in self._prepared_varied:
+            if len(self._prepared_varied) >= PREPARED:
+                self._prepared_varied.clear()
+            function = self._restricted(selection).function
+            self._prepared_varied[key] = vary(function, columns, self._reference)
+        return self._prepared_varied[key]
 
     def _restricted(self, selection: np.ndarray | None) -> "_Restricted":
         """Return the function for a selection of terms. A step asks for the same one many times."""
@@ -237,6 +283,23 @@ class LogDensity:
         if failure is None:
             raise ValueError(f"backend={backend!r} can't evaluate this model: leave it out.")
         raise failure
+
+
+def _add(
+    parts: Sequence[np.ndarray], columns: np.ndarray | None, weights: np.ndarray
+) -> np.ndarray:
+    """Return the weighted sum of the terms of each row, -inf where it is not a number."""
+    if columns is not None:
+        parts = [np.concatenate(parts, axis=1)[:, columns]]
+    plain = bool(np.all(weights == 1.0))
+    total, done = np.zeros(len(parts[0])), 0
+    with np.errstate(invalid="ignore"):  # +inf and -inf in one row
+        for part in parts:
+            width = part.shape[1]
+            total += part.sum(axis=1) if plain else part @ weights[done : done + width]
+            done += width
+    total[np.isnan(total)] = -np.inf
+    return total
 
 
 def _interpret(

@@ -15,7 +15,8 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
-from pymc_arm.generic.interpret import Program, compile_with_numpy
+from pymc_arm.generic.interpret import compile_with_numpy
+from pymc_arm.generic.program import Program
 
 __all__ = ["Gradient"]
 

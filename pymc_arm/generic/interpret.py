@@ -8,12 +8,9 @@ and get one here; a graph with any other (:attr:`Program.vectorized`) is better 
 """
 
 import contextlib
-import copy
-import dataclasses
 import functools
 import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,119 +29,9 @@ from pytensor.tensor.math import Dot
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Program", "compile_with_numpy"]
+from pymc_arm.generic.program import ArrayFunction, Instruction, Program
 
-ArrayFunction = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class _Instruction:
-    """One array operation: where its arguments and results are, and what it is the last to use."""
-
-    execute: ArrayFunction
-    sources: tuple[int, ...]
-    targets: tuple[int, ...]
-    done: tuple[int, ...] = ()
-
-
-class Program:
-    """A rewritten graph as a list of array operations.
-
-    Unlike PyTensor's own functions it keeps no state between or during calls, so threads can share
-    it where no operation is a loop (:attr:`vectorized`), and it calls NumPy's functions directly,
-    without the checks in between.
-    """
-
-    def __init__(self, fgraph: FunctionGraph) -> None:
-        places: dict[Variable, int] = {variable: k for k, variable in enumerate(fgraph.inputs)}
-        constants: dict[int, Any] = {}
-        instructions: list[_Instruction] = []
-        #: Whether no operation is a loop in Python.
-        self.vectorized = True
-
-        def place_of(variable: Variable) -> int:
-            if variable not in places:
-                places[variable] = len(places)
-                constants[places[variable]] = variable.data
-            return places[variable]
-
-        for node in fgraph.toposort():
-            sources = tuple(place_of(variable) for variable in node.inputs)
-            for variable in node.outputs:
-                places[variable] = len(places)
-            function = _array_function(node)
-            self.vectorized &= function is not None
-            targets = tuple(places[variable] for variable in node.outputs)
-            instructions.append(_Instruction(function or _perform(node), sources, targets))
-        self._outputs = [place_of(variable) for variable in fgraph.outputs]
-        self._inputs = list(range(len(fgraph.inputs)))
-        self._load(len(places), constants, instructions)
-
-    def __call__(self, *inputs: np.ndarray) -> list[np.ndarray]:
-        """Evaluate the outputs of the graph."""
-        values = self._values.copy()
-        for place, value in zip(self._inputs, inputs, strict=True):
-            values[place] = value
-        with np.errstate(all="ignore"):
-            _execute(self._instructions, values)
-        return [values[place] for place in self._outputs]
-
-    def bind(self, *inputs: np.ndarray, outputs: Sequence[int] | None = None) -> "Program":
-        """Return the program for given values of the last inputs, and for some of the outputs.
-
-        What depends on these inputs alone is evaluated here, once, and not at every call.
-        """
-        bound = copy.copy(self)
-        if outputs is not None:
-            bound._outputs = [self._outputs[number] for number in outputs]
-        free = len(self._inputs) - len(inputs)
-        bound._inputs = self._inputs[:free]
-        constants = self._constants | dict(zip(self._inputs[free:], inputs, strict=True))
-        rest = []
-        values = [constants.get(place) for place in range(len(self._values))]
-        for instruction in self._instructions:
-            if constants.keys() >= set(instruction.sources):
-                with np.errstate(all="ignore"):
-                    _execute([dataclasses.replace(instruction, done=())], values)
-                constants.update((place, values[place]) for place in instruction.targets)
-            else:
-                rest.append(instruction)
-        bound._load(len(values), constants, rest)
-        return bound
-
-    def _load(
-        self, size: int, constants: Mapping[int, Any], instructions: Sequence[_Instruction]
-    ) -> None:
-        """Keep what the outputs need, and note where each intermediate array is last used.
-
-        The next array then takes its memory, which is still in the cache and several times as
-        quick as fresh memory.
-        """
-        needed = set(self._outputs)
-        kept = {*self._inputs, *self._outputs, *constants}
-        program: list[_Instruction] = []
-        for instruction in reversed(instructions):
-            if needed.isdisjoint(instruction.targets):
-                continue
-            needed.update(instruction.sources)
-            used = dict.fromkeys(instruction.sources + instruction.targets)
-            done = tuple(place for place in used if place not in kept)
-            kept.update(done)
-            program.append(dataclasses.replace(instruction, done=done))
-        self._instructions = program[::-1]
-        self._constants = {place: constants[place] for place in constants.keys() & needed}
-        self._values: list[Any] = [self._constants.get(place) for place in range(size)]
-
-
-def _execute(instructions: Sequence[_Instruction], values: list[Any]) -> None:
-    """Run instructions on the values at their places."""
-    for instruction in instructions:
-        results = instruction.execute(*[values[place] for place in instruction.sources])
-        for place, result in zip(instruction.targets, results, strict=True):
-            values[place] = result
-        del results
-        for place in instruction.done:
-            values[place] = None
+__all__ = ["compile_with_numpy"]
 
 
 def compile_with_numpy(
@@ -166,7 +53,33 @@ def compile_with_numpy(
             mode=Mode(linker="py", optimizer=query),
             on_unused_input="ignore",
         )
-    return Program(function.maker.fgraph)
+    return _read(function.maker.fgraph)
+
+
+def _read(fgraph: FunctionGraph) -> Program:
+    """Return a rewritten graph as array operations."""
+    places: dict[Variable, int] = {variable: k for k, variable in enumerate(fgraph.inputs)}
+    constants: dict[int, Any] = {}
+    instructions: list[Instruction] = []
+    vectorized = True
+
+    def place_of(variable: Variable) -> int:
+        if variable not in places:
+            places[variable] = len(places)
+            constants[places[variable]] = variable.data
+        return places[variable]
+
+    for node in fgraph.toposort():
+        sources = tuple(place_of(variable) for variable in node.inputs)
+        for variable in node.outputs:
+            places[variable] = len(places)
+        function = _array_function(node)
+        vectorized &= function is not None
+        targets = tuple(places[variable] for variable in node.outputs)
+        execute = function or _perform(node)
+        instructions.append(Instruction(execute, sources, targets, type(node.op)))
+    outputs = [place_of(variable) for variable in fgraph.outputs]
+    return Program(range(len(fgraph.inputs)), outputs, constants, instructions, vectorized)
 
 
 def _array_function(node: Apply) -> ArrayFunction | None:

@@ -36,8 +36,6 @@ SHORTEST = 1e-8
 RELATIVE_TOLERANCE = 0.01
 # Smaller blocks move as well without gradients.
 SMALLEST_GRADIENT = 12
-# Elements of the table of points times values that are held at once.
-LARGEST_TABLE = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -180,20 +178,21 @@ class GenericPath(Path):
         if not self._introduces(n):
             share = n.fraction - n.previous
             return Smoothed(share * self.density.sum(particles, self._data_weights(step)))
-        assert step.coordinate is not None
+        coordinate = step.coordinate
+        assert coordinate is not None
         recent = getattr(self._recent, "smoothed", None)
         if recent is not None and recent[0] == n and recent[1] is particles:
             return recent[2]
         affected, weights = self._affected(n)
 
         def conditional(values: np.ndarray) -> np.ndarray:
-            return self._at_values(particles, step.coordinate, values, affected, weights)
+            return self._at_values(particles, coordinate, values, affected, weights)
 
         if step.method == "enumerate":
-            support = self._supports[step.coordinate]
+            support = self._supports[coordinate]
             grid = enumerate_values(conditional, support, len(particles))
         else:
-            reference = self._references[step.coordinate]
+            reference = self._references[coordinate]
             grid = quadrature(conditional, reference, len(particles))
         smoothed = Smoothed(grid.log_mass - self._before(n, particles), grid)
         self._recent.smoothed = (n, particles, smoothed)
@@ -303,23 +302,15 @@ class GenericPath(Path):
     def _at_values(
         self,
         particles: np.ndarray,
-        coordinate: int | None,
+        coordinate: int,
         values: np.ndarray,
         terms: np.ndarray,
         weights: np.ndarray,
     ) -> np.ndarray:
         """Return the weighted terms with a coordinate set to each of a row of values."""
-        size, count = values.shape
         full = np.zeros(self.density.count)
         full[terms] = weights
-        result = np.empty((size, count))
-        chunk = max(1, LARGEST_TABLE // (count * max(particles.shape[1], len(terms), 1)))
-        for first in range(0, size, chunk):
-            part = slice(first, first + chunk)
-            points = np.repeat(particles[part], count, axis=0)
-            points[:, coordinate] = values[part].ravel()
-            result[part] = self.density.sum(points, full).reshape(-1, count)
-        return result
+        return self.density.sum_at(particles, coordinate, values, full)
 
     def _conditional_parts(
         self, n: Position, particles: np.ndarray
@@ -330,6 +321,7 @@ class GenericPath(Path):
         nodes of the quadrature of the whole step.
         """
         step = self.plan.steps[n.step - 1]
+        assert step.coordinate is not None
         grid = self.smooth(np.random.default_rng(0), n, particles).proposal
         affected, weights = self._affected(n)
         is_data = self._tempered[affected] & (self._activated[affected] == n.step)

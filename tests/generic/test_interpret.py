@@ -14,7 +14,7 @@ def test_what_is_bound_is_evaluated_once():
     rng = np.random.default_rng(3)
     inputs = rng.normal(size=(5, 3)), rng.uniform(1, 2, size=3), np.array(4.0)
     bound = program.bind(*inputs[1:])
-    assert len(bound._instructions) < len(program._instructions)
+    assert len(bound.instructions) < len(program.instructions)
     for result, expected in zip(bound(inputs[0]), program(*inputs), strict=True):
         np.testing.assert_array_equal(result, expected)
     np.testing.assert_allclose(bound(inputs[0])[0], inputs[1] ** inputs[0] + 2.0)

@@ -12,6 +12,7 @@ MODULES = (
     "bayes_factors",
     "calibration",
     "gpc",
+    "gpc_sweep",
     "rbm",
     "fuzz",
     "faults",

@@ -59,6 +59,16 @@ def gpc(
     -------
     InferenceData or DataTree
         As of :func:`pymc_arm.sample`, with the process in ``posterior``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pymc_arm
+    >>> K = np.array([[4.0, 3.0], [3.0, 4.0]])
+    >>> found = pymc_arm.gpc(K, [1, 1], lookahead="ep", random_seed=1, progressbar=False)
+    >>> exact = np.log(1 / 4 + np.arcsin(3 / 5) / (2 * np.pi))
+    >>> bool(abs(found.attrs["log_marginal_likelihood"] - exact) < 0.02)
+    True
     """
     from pymc_arm.sampling import sample_path
 

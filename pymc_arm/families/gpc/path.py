@@ -91,6 +91,19 @@ class GPCPath(Path):
         are then what :meth:`posterior` returns.
     offset
         The offset; without B the free variable is v = f - offset.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_arm import run
+    >>> from pymc_arm.families.gpc import GPCPath
+    >>> path = GPCPath([[4.0, 3.0], [3.0, 4.0]], [True, True], order="given")
+    >>> [path.describe(n) for n in (1, 2)]
+    ['f[0]', 'f[1]']
+    >>> exact = np.log(1 / 4 + np.arcsin(3 / 5) / (2 * np.pi))
+    >>> found = run(path, np.random.default_rng(1), 10_000).log_evidence
+    >>> bool(abs(found - exact) < 0.02)
+    True
     """
 
     def __init__(

@@ -95,6 +95,7 @@ def diagnose(idata: InferenceTree) -> Report:
         _disagreement(attributes),
         _spread(statistics, attributes),
         _weak_steps(history),
+        _few_ancestors(history),
         _stuck(history),
         _imprecise(attributes),
         _few_particles(attributes),
@@ -176,6 +177,23 @@ def _weak_steps(history: xr.Dataset) -> Reason | None:
         f"{', '.join(names[:3])}.",
         "Use more draws, another order of the variables, or a larger max_rounds.",
         tuple(int(step) for step in steps),
+        names,
+    )
+
+
+def _few_ancestors(history: xr.Dataset) -> Reason | None:
+    """Find steps whose particles were copies of few, not moved since (``move="adaptive"``)."""
+    distinct = history["distinct_fraction"].values
+    few = distinct < SMALLEST_FRACTION
+    if not few.any():
+        return None
+    names = _names(history, few)
+    return Reason(
+        "few ancestors",
+        f"Only {100 * np.nanmin(distinct):.0f} % of the particles were distinct when the run came "
+        f"to {', '.join(names[:3])}.",
+        'Move copies apart with move="always", or use more draws.',
+        tuple(int(step) for step in np.flatnonzero(few.any(axis=0))),
         names,
     )
 

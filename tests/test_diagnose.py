@@ -9,6 +9,7 @@ import pytest
 
 import pymc_arm
 from pymc_arm.generic.compiled import compile_model
+from pymc_arm.testing import TiltedNormals
 
 
 def far_modes() -> pm.Model:
@@ -120,6 +121,17 @@ def test_the_warning_says_what_the_report_says():
     report = pymc_arm.diagnose(result)
     assert report.status == "failed"
     assert "missed mode" in [reason.check for reason in report.reasons]
+
+
+def test_copies_that_are_never_moved_are_named():
+    options = {"threshold": 0.0, "resample_threshold": 1.0, "move": "adaptive", "refine": False}
+    with pytest.warns(pymc_arm.TrustWarning, match="of the particles were distinct"):
+        result = pymc_arm.sample_path(
+            TiltedNormals([1.0] * 24), draws=100, random_seed=1, progressbar=False, **options
+        )
+    reason = next(r for r in pymc_arm.diagnose(result).reasons if r.check == "few ancestors")
+    assert "x[25]" in reason.variables
+    assert 23 in reason.steps
 
 
 def test_a_flat_likelihood_is_named():

@@ -24,6 +24,23 @@ def test_nothing_heavy_is_loaded_that_pymc_does_not_load():
     assert loaded_by("pymc_arm") <= loaded_by("pymc") < set(HEAVY)
 
 
+def test_nothing_heavy_is_loaded_to_sample_a_small_model():
+    code = """
+import sys
+import numpy as np, pymc as pm
+before = set(sys.modules)
+import pymc_arm
+with pm.Model():
+    scale = pm.HalfCauchy("scale", 1)
+    pm.Normal("y", 0, scale, observed=np.ones(3))
+    pymc_arm.sample(draws=100, chains=2, cores=1, random_seed=1, progressbar=False)
+print(*({"numba", "scipy.stats", "dask", "sparse", "setuptools"} & (set(sys.modules) - before)))
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert not done.stdout.split()
+
+
 def test_no_warnings_but_those_of_pymc():
     # ArviZ 0.23 announces its successor once a day; PyMC 6.3 imports from where PyTensor moved.
     quiet = [

@@ -26,12 +26,14 @@ from pytensor.tensor.basic import AllocDiag, Join, Split
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import Dot
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm.generic.draws import draw_function
 from pymc_arm.generic.program import ArrayFunction, Instruction, Program
 
-__all__ = ["compile_with_numpy"]
+__all__ = ["compile_with_numpy", "read_graph"]
 
 
 def compile_with_numpy(
@@ -53,11 +55,11 @@ def compile_with_numpy(
             mode=Mode(linker="py", optimizer=query),
             on_unused_input="ignore",
         )
-    return _read(function.maker.fgraph)
+    return read_graph(function.maker.fgraph)
 
 
-def _read(fgraph: FunctionGraph) -> Program:
-    """Return a rewritten graph as array operations."""
+def read_graph(fgraph: FunctionGraph) -> Program:
+    """Return a graph as array operations."""
     places: dict[Variable, int] = {variable: k for k, variable in enumerate(fgraph.inputs)}
     constants: dict[int, Any] = {}
     instructions: list[Instruction] = []
@@ -90,6 +92,8 @@ def _array_function(node: Apply) -> ArrayFunction | None:
         return _batched(node)
     if isinstance(node.op, Subtensor):
         return _subtensor(node)
+    if isinstance(node.op, RandomVariable):
+        return draw_function(node) or _perform(node)
     if isinstance(node.op, Scan) or type(node.op).__name__ == "OpFromGraph":
         return None
     return _perform(node)
@@ -97,6 +101,7 @@ def _array_function(node: Apply) -> ArrayFunction | None:
 
 def _perform(node: Apply) -> ArrayFunction:
     """Return PyTensor's own implementation of a node."""
+    node.op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
 
     def perform(*arrays: Any) -> Sequence[Any]:
         storage: list[list[Any]] = [[None] for _ in node.outputs]

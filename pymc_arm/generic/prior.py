@@ -7,22 +7,27 @@ they are batched and interpreted, which saves the seconds that a compiler would 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.shape_utils import change_dist_size
 from pymc.distributions.transforms import Ordered
 from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.mode import Mode
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.traversal import ancestors, walk
 from pytensor.tensor.random.type import RandomGeneratorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.generic.batching import batch_draws, open_graph
+from pymc_arm.generic.interpret import read_graph
 
 __all__ = [
     "INTERPRETED",
@@ -33,6 +38,8 @@ __all__ = [
     "is_fixed",
 ]
 
+# From a generator and a size to draws.
+_Draw = Callable[[np.random.Generator, int], Sequence[Any]]
 INTERPRETED = Mode(linker="py", optimizer=None)
 
 
@@ -48,7 +55,7 @@ class PriorSampler:
         self.variables = list(model.free_RVs)
         self._values = [_forward(model, rv) for rv in self.variables]
         self._size: Variable | None = pt.lscalar("size")
-        self._function: Callable[..., Sequence[np.ndarray]] | None = None
+        self._function: _Draw | None = None
 
     def draw(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         """Return an array (size, ...) for each free variable."""
@@ -72,12 +79,9 @@ class PriorSampler:
 
     def _draw_batched(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         if self._function is None:
-            free = set(self.variables)
-            roots = [rv for rv in self.variables if not (set(ancestors([rv])) - {rv}) & free]
-            expanded = {rv: change_dist_size(rv, (self._size,), expand=True) for rv in roots}
-            self._function = self._compile([self._size], vectorize_graph(self._values, expanded))
-        self._seed(rng)
-        arrays = [np.asarray(array) for array in self._function(size)]
+            graphs = batch_draws(self._values, self.variables, self._size)
+            self._function = self._interpret(graphs)
+        arrays = [np.asarray(array) for array in self._function(rng, size)]
         for array, value in zip(arrays, self._values, strict=True):
             if array.ndim != value.type.ndim + 1 or len(array) != size:
                 raise ValueError("the batch did not reach every variable")
@@ -85,26 +89,45 @@ class PriorSampler:
 
     def _draw_one_by_one(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         if self._function is None:
-            self._function = self._compile([], self._values)
-        self._seed(rng)
-        rows = [self._function() for _ in range(size)]
+            self._function = self._compile(self._values)
+        rows = self._function(rng, size)
         return [np.stack(column) for column in zip(*rows, strict=True)]
 
-    def _seed(self, rng: np.random.Generator) -> None:
-        for variable, child in zip(self._generators, rng.spawn(len(self._generators)), strict=True):
-            variable.set_value(child, borrow=True)
+    def _interpret(self, graphs: list[TensorVariable]) -> _Draw:
+        """Return the function of a batched graph."""
+        # Depth first, as PyTensor's own functions have them.
+        found = walk(graphs[::-1], lambda v: v.owner and v.owner.inputs[::-1], bfs=False)
+        shared = [v for v in found if isinstance(v, SharedVariable)]
+        fgraph = FunctionGraph([self._size, *shared], graphs, clone=True)
+        in2out(open_graph).rewrite(fgraph)
+        program = read_graph(fgraph)
+        random = [isinstance(variable.type, RandomGeneratorType) for variable in shared]
 
-    def _compile(
-        self, inputs: list[Variable], outputs: list[TensorVariable]
-    ) -> Callable[..., Sequence[np.ndarray]]:
-        """Compile a random graph, and find its generators."""
-        function = pm.compile(inputs, outputs, mode=INTERPRETED, on_unused_input="ignore")
-        self._generators = [
+        def draw(rng: np.random.Generator, size: int) -> list[np.ndarray]:
+            generators = iter(rng.spawn(sum(random)))
+            values = (
+                next(generators) if is_random else variable.get_value(borrow=True)
+                for variable, is_random in zip(shared, random, strict=True)
+            )
+            return program(np.asarray(size), *values)
+
+        return draw
+
+    def _compile(self, graphs: list[TensorVariable]) -> _Draw:
+        """Return a function that draws one row after another."""
+        function = pm.compile([], graphs, mode=INTERPRETED)
+        generators = [
             variable
             for variable in function.get_shared()
             if isinstance(variable.type, RandomGeneratorType)
         ]
-        return function
+
+        def draw(rng: np.random.Generator, size: int) -> list[list[np.ndarray]]:
+            for variable, child in zip(generators, rng.spawn(len(generators)), strict=True):
+                variable.set_value(child, borrow=True)
+            return [function() for _ in range(size)]
+
+        return draw
 
 
 def batched_function(

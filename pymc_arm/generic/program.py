@@ -47,7 +47,7 @@ class Program:
         places = [place for i in instructions for place in i.targets]
         self._load(max([*inputs, *constants, *places], default=-1) + 1, constants, instructions)
 
-    def __call__(self, *inputs: np.ndarray) -> list[np.ndarray]:
+    def __call__(self, *inputs: Any) -> list[np.ndarray]:
         """Evaluate the outputs of the graph."""
         values = self.values.copy()
         for place, value in zip(self.inputs, inputs, strict=True):

@@ -15,7 +15,6 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.transforms import CircularTransform
-from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
@@ -30,7 +29,7 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm._compat import inline_ofg_node
+from pymc_arm.generic.batching import open_graph
 from pymc_arm.generic.prior import INTERPRETED
 
 __all__ = ["Layout", "Slot", "TermBlock", "build_terms", "count_terms"]
@@ -204,15 +203,9 @@ def _checks_to_minus_infinity(graphs: list[TensorVariable]) -> list[TensorVariab
     """
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
     fgraph = FunctionGraph(inputs, graphs, clone=False)
-    in2out(_open_graph).rewrite(fgraph)
+    in2out(open_graph).rewrite(fgraph)
     in2out(_check_to_minus_infinity, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)
-
-
-@node_rewriter([OpFromGraph])
-def _open_graph(fgraph: FunctionGraph, node: Apply) -> list[Variable]:
-    """Put the inside of an operation in its place: it can be batched where the whole can't."""
-    return inline_ofg_node(node)
 
 
 @node_rewriter([CheckAndRaise])

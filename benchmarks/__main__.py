@@ -16,6 +16,7 @@ MODULES = (
     "rbm",
     "fuzz",
     "faults",
+    "scaling",
 )
 
 

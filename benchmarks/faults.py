@@ -17,6 +17,7 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -44,15 +45,21 @@ def build() -> pm.Model:
     return model
 
 
+def digest(result: Any) -> str:
+    """Return a digest of log Z and of all draws."""
+    found = hashlib.sha256(result.attrs["log_marginal_likelihood"].hex().encode())
+    for values in result["posterior"].data_vars.values():
+        found.update(np.ascontiguousarray(values).tobytes())
+    return found.hexdigest()
+
+
 def fingerprint(path: pymc_arm.Path, draws: int, **options: Any) -> str:
-    """Run, and return a digest of log Z and of all draws."""
+    """Run, and return the digest of the result."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = pymc_arm.sample_path(path, draws, random_seed=1, progressbar=False, **options)
-    digest = hashlib.sha256(result.attrs["log_marginal_likelihood"].hex().encode())
-    for values in result["posterior"].data_vars.values():
-        digest.update(np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
+        return digest(
+            pymc_arm.sample_path(path, draws, random_seed=1, progressbar=False, **options)
+        )
 
 
 def run_in_process(path: pymc_arm.Path, draws: int, directory: str, answers: Any) -> None:
@@ -74,7 +81,7 @@ def main_faults(arguments: list[str]) -> None:
     print(f"an uninterrupted run takes {seconds:.1f} s", flush=True)
     killed, same = _kill_runs(path, options.draws, options.runs, seconds, expected)
     print(f"{killed} runs killed and resumed: {same} identical results", flush=True)
-    dask = _kill_workers(options.draws, options.workers)
+    dask = _kill_workers(options.draws, options.workers) if options.workers else 0
     print(f"{options.workers} Dask workers killed: {dask} identical results")
     sys.exit(same < killed or dask < options.workers)
 
@@ -107,45 +114,65 @@ def _kill_runs(
 
 
 def _kill_workers(draws: int, workers: int) -> int:
-    """Kill one of two Dask workers in each of several runs."""
-    moments = random.Random(2)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    expected, seconds = _run_on_dask(draws)
-    return sum(
-        _run_on_dask(draws, moments.uniform(0.2, 0.8) * seconds)[0] == expected
-        for _ in range(workers)
-    )
-
-
-def _run_on_dask(draws: int, kill_after: float | None = None) -> tuple[str, float]:
-    """Return log Z to the last bit, and the seconds of the run.
-
-    Each run has a cluster of its own: Dask does not always start a killed worker again.
-    """
+    """Kill one of two Dask workers while chains run; if they were quicker, begin again."""
     from distributed import Client, LocalCluster
 
-    with (
-        LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-        ThreadPoolExecutor(1) as killer,
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        processes = list(client.run(os.getpid).values())
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    moments = random.Random(2)
+    model = build()
+    expected = digest(pymc_arm.sample(model, draws, random_seed=1, progressbar=False))
+    killed = same = 0
+    while killed < workers:
+        with (
+            LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            _, seconds, _ = _run_on_dask(client, model, draws)
+            # Dask does not always start a killed worker again: then there is a new cluster.
+            while killed < workers and _is_whole(client):
+                found, _, in_time = _run_on_dask(
+                    client, model, draws, moments.uniform(0.0, seconds)
+                )
+                killed += in_time
+                same += in_time and found == expected
+                print(f"Dask workers killed: {killed}, identical results: {same}", flush=True)
+    return same
 
-        def kill() -> None:
-            time.sleep(kill_after)
-            os.kill(processes[0], signal.SIGKILL)
 
+def _is_whole(client: Any) -> bool:
+    try:
+        client.wait_for_workers(2, timeout=30)
+    except TimeoutError:
+        return False
+    return True
+
+
+def _run_on_dask(
+    client: Any, model: pm.Model, draws: int, kill_after: float | None = None
+) -> tuple[str, float, bool]:
+    """Return the digest, the seconds of the run, and whether it was not over at the kill."""
+    processes = list(client.run(os.getpid).values())
+    ended = threading.Event()
+
+    def run(draws: int, chains: int) -> Any:
+        options = {"random_seed": 1, "progressbar": False, "executor": client.get_executor()}
+        return pymc_arm.sample(model, draws, chains=chains, **options)
+
+    def kill() -> bool:
+        in_time = not ended.wait(kill_after)
+        os.kill(processes[0], signal.SIGKILL)
+        return in_time
+
+    run(2, 2)  # workers import and compile before the time is taken
+    with ThreadPoolExecutor(1) as killer:
         killing = None if kill_after is None else killer.submit(kill)
         started = time.perf_counter()
-        result = pymc_arm.sample(
-            build(), draws, random_seed=1, progressbar=False, executor=client.get_executor()
-        )
+        result = run(draws, 4)
         seconds = time.perf_counter() - started
-        if killing is not None:
-            killing.result()
-    return result.attrs["log_marginal_likelihood"].hex(), seconds
+        ended.set()
+        in_time = killing is not None and killing.result()
+    return digest(result), seconds, in_time
 
 
 def main_overhead(arguments: list[str]) -> None:

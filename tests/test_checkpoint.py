@@ -211,11 +211,12 @@ def test_models_are_told_apart(tmp_path):
 
 
 SCRIPT = """
-import sys, time, warnings
+import signal, sys, time
 import pymc_arm
 from pymc_arm import executors
 from pymc_arm.testing import GaussianChain
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
 executors.PATIENCE = 0.0
 class Slow(GaussianChain):
     prefers_processes = True
@@ -233,8 +234,9 @@ print(result.attrs["log_marginal_likelihood"].hex(), float(result["posterior"]["
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
-def test_resume_after_kill(tmp_path):
-    """Killed in the middle, parent only: its workers must notice, and leave no mess."""
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
+def test_resume_after_kill_and_after_interrupt(tmp_path, blow):
+    """Hit in the middle, parent only: its workers must notice, and leave no mess."""
 
     def start():
         process = subprocess.Popen(
@@ -248,7 +250,7 @@ def test_resume_after_kill(tmp_path):
 
     with start() as process:
         wait_for(lambda: latest_step(tmp_path) >= 10)
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.pid, blow)
     assert latest_step(tmp_path) < 39
     resumed = start().communicate(timeout=60)[0].split()
     path = GaussianChain([0.1 * k for k in range(40)])

@@ -19,6 +19,7 @@ __all__ = [
     "InferenceTree",
     "constant_data",
     "coords_and_dims",
+    "find_model",
     "get_group",
     "has_group",
     "inline_ofg_node",
@@ -44,6 +45,20 @@ else:
 InferenceTree = Any
 
 
+def find_model(model: Any) -> pm.Model:
+    """Return the model that was given, or that of the ``with`` block around the call."""
+    if model is None:
+        try:
+            return pm.modelcontext(None)
+        except TypeError as error:
+            raise TypeError(
+                "There is no model: give one, or call this inside of a `with model:` block."
+            ) from error
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"model is of type {type(model).__name__}: give a pm.Model.")
+    return model
+
+
 def make_tree(groups: Mapping[str, xr.Dataset], attributes: Mapping[str, Any]) -> InferenceTree:
     """Build an InferenceData (PyMC 5) or a DataTree (PyMC 6) out of datasets."""
     if PYMC_MAJOR < 6:
@@ -59,11 +74,16 @@ def make_tree(groups: Mapping[str, xr.Dataset], attributes: Mapping[str, Any]) -
 
 def has_group(tree: InferenceTree, name: str) -> bool:
     """Whether the tree has a group of this name."""
-    return name in (tree.groups() if PYMC_MAJOR < 6 else tree.children)
+    found = getattr(tree, "groups" if PYMC_MAJOR < 6 else "children", ())
+    return name in (found() if callable(found) else found)
 
 
 def get_group(tree: InferenceTree, name: str) -> xr.Dataset:
     """Return a group as a dataset."""
+    if not has_group(tree, name):
+        raise ValueError(
+            f"{type(tree).__name__} has no group {name!r}: give a result of pymc_arm.sample."
+        )
     group: xr.Dataset = tree[name] if PYMC_MAJOR < 6 else tree[name].to_dataset()
     return group
 

@@ -161,6 +161,11 @@ def path_rounds(
     processes; ``started`` is when the time limit began to run. Returns the finished chains, their
     estimates, and what is to be recorded.
     """
+    if not isinstance(path, Path):
+        raise TypeError(
+            f"path is of type {type(path).__name__}: give a pymc_arm.Path. Models are sampled by "
+            "pymc_arm.sample."
+        )
     started = time.time() if started is None else started
     config = Settings.of(settings)
     if config.variant == "reseed" and type(path).reseed is Path.reseed:

@@ -17,6 +17,7 @@ from pymc_arm._compat import (
     InferenceTree,
     constant_data,
     coords_and_dims,
+    find_model,
     observed_data,
 )
 from pymc_arm.chains import Chain
@@ -25,7 +26,7 @@ from pymc_arm.diagnose import judge
 from pymc_arm.families.registry import find_family
 from pymc_arm.generic.compiled import ModelPath, compile_model
 from pymc_arm.generic.plan import Plan
-from pymc_arm.generic.prior import function_of_draws
+from pymc_arm.generic.prior import with_deterministics
 from pymc_arm.identity import model_identity, path_identity
 from pymc_arm.path import Path
 from pymc_arm.results import Estimates, make_inference_tree
@@ -191,14 +192,23 @@ def sample_rounds(
     **settings: Any,
 ) -> Rounds[Any]:
     """Return a run of :func:`sample` that has not begun; wrong arguments are refused now."""
-    model = pm.modelcontext(model)
+    model = find_model(model)
     compilation = dict(compile_kwargs or {})
     backend = compilation.pop("backend", backend)
     if compilation:
         raise ValueError(f"compile_kwargs has {sorted(compilation)}; only 'backend' is understood.")
+    unknown = sorted(set(idata_kwargs or {}) - {"log_likelihood"})
+    if unknown:
+        raise ValueError(f"idata_kwargs has {unknown}; only 'log_likelihood' is understood.")
     threshold = Settings.of(settings).threshold
     chosen, _ = find_family(model, family)
     recipe: Callable[[], Path]
+    if chosen is None and family_kwargs:
+        given = dict(family_kwargs)
+        raise ValueError(f"family_kwargs={given} is for models of a family; plan says why not.")
+    if chosen is not None and str(order) != "auto":
+        remedy = "give family_kwargs={'order': ...}, or family='generic'"
+        raise ValueError(f"order={order!r} is not for the family {chosen.name!r}: {remedy}.")
     if chosen is None:
         # Data is tempered in so that gamma equals the threshold: then it is time to resample.
         settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
@@ -214,7 +224,8 @@ def sample_rounds(
             return results
         if chosen is not None:
             with COMPILING:
-                results = [_with_deterministics(model, chain) for chain in results]
+                draws = [with_deterministics(model, chain.draws) for chain in results]
+            results = [replace(c, draws=d) for c, d in zip(results, draws, strict=True)]
         coords, dims = coords_and_dims(model)
         result = make_inference_tree(
             results,
@@ -301,7 +312,7 @@ def plan(
     not rbm: no free variable is a pymc_arm.RBM
     not gpc: its free variable p is not a Gaussian vector
     """
-    model = pm.modelcontext(model)
+    model = find_model(model)
     chosen, answers = find_family(model, family)
     if chosen is not None:
         return f"family: {chosen.name}, because {answers[chosen.name].reason}"
@@ -387,12 +398,3 @@ def sample_path(
     results, estimates, recorded = run_rounds(rounds, options)
     result = make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
     return judge(result)
-
-
-def _with_deterministics(model: pm.Model, chain: Chain) -> Chain:
-    """Add a model's deterministics to draws of its free variables."""
-    if not model.deterministics or not chain.draws:
-        return chain
-    values = function_of_draws(model, model.deterministics)(chain.draws)
-    names = [variable.name for variable in model.deterministics]
-    return replace(chain, draws={**chain.draws, **dict(zip(names, values, strict=True))})

@@ -62,6 +62,12 @@ MODEL_ARGUMENTS = [
     ({"family": "rbm"}, ValueError, r"not of the family 'rbm': no free variable"),
     ({"backend": "fortran"}, ValueError, r"backend='fortran'"),
     ({"compile_kwargs": {"mode": "x"}}, ValueError, r"compile_kwargs has \['mode'\]; only"),
+    ({"idata_kwargs": {"loo": True}}, ValueError, r"idata_kwargs has \['loo'\]; only"),
+    (
+        {"family_kwargs": {"lookahead": "ep"}},
+        ValueError,
+        r"is for models of a family; plan says why",
+    ),
 ]
 
 
@@ -121,8 +127,37 @@ def test_arguments_of_models(nothing_runs, model, options, kind, message):
 
 
 def test_no_model(nothing_runs):
-    with pytest.raises(TypeError, match="model"):
+    with pytest.raises(TypeError, match="There is no model: give one, or call this inside of"):
         pymc_arm.sample(draws=10)
+
+
+# What is handed over in place of a model or a result: a coin for both, and a number for neither.
+WRONG_OBJECTS = [
+    (lambda model, result: pymc_arm.sample(result), TypeError, "give a pm.Model"),
+    (lambda model, result: pymc_arm.plan(result), TypeError, "give a pm.Model"),
+    (lambda model, result: pymc_arm.sample_path(model), TypeError, "path is of type Model"),
+    (lambda model, result: pymc_arm.diagnose(model), ValueError, "Model has no group 'arm': give"),
+    (lambda model, result: pymc_arm.sensitivity(model, result, {}), ValueError, "'posterior'"),
+    (lambda model, result: pymc_arm.plots.plot_run(model), ValueError, "Model has no group 'arm'"),
+    (lambda model, result: pymc_arm.plots.plot_estimates(1.0), ValueError, "float has no group"),
+    (lambda model, result: pymc_arm.plots.plot_plan(model), TypeError, "plan is of type Model"),
+    (lambda model, result: pymc_arm.compare([model]), TypeError, "models is of type list: give a"),
+    (lambda model, result: pymc_arm.compare({"a": 1.0}), TypeError, "Model 'a' is of type float"),
+    (lambda model, result: pymc_arm.average_models([result]), TypeError, "models is of type list"),
+    (lambda model, result: pymc_arm.bayes_factor(model, None), TypeError, "type NoneType: give"),
+    (lambda model, result: pymc_arm.bayes_factor(result, result, names="a"), ValueError, "two na"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), WRONG_OBJECTS)
+def test_neither_a_model_nor_a_result(nothing_runs, model, finished, call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(model, finished)
+
+
+@pytest.fixture(scope="module")
+def finished(model):
+    return pymc_arm.sample(model, draws=50, chains=2, random_seed=1, progressbar=False)
 
 
 def flat():

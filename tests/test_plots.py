@@ -259,5 +259,5 @@ def test_a_plan_is_drawn_with_its_edges():
 
 
 def test_a_plan_of_another_family_has_nothing_to_draw():
-    with pytest.raises(TypeError, match="no steps to draw"):
+    with pytest.raises(TypeError, match="plan is of type str: give what"):
         pymc_arm.plots.plot_plan("family: gpc")

@@ -185,6 +185,8 @@ def bayes_factor(
         names = (found[0] or "first", found[1] or "second")
         if names[0] == names[1]:
             names = ("first", "second")
+    if len(names) != 2:
+        raise ValueError(f"names={names!r} must be two names, of the first model and the second.")
     results = run_models({"first": first, "second": second}, sample_kwargs)
     difference = subtract(read_evidence(results["first"]), read_evidence(results["second"]))
     return BayesFactor(

@@ -24,6 +24,7 @@ from pymc_arm.executors import cancel, collect_chains, outcome_of, submit_chains
 from pymc_arm.forked import Outcome, Starts
 from pymc_arm.processors import one_blas_thread
 from pymc_arm.progress import ModelProgress
+from pymc_arm.results import Evidence
 from pymc_arm.runs import Options, Request, Rounds, run_rounds
 from pymc_arm.sampling import sample_rounds
 
@@ -35,6 +36,12 @@ def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[s
 
     If one of them fails the others come to their end.
     """
+    for name, model in models.items():
+        if not isinstance(model, pm.Model | Evidence) and not hasattr(model, "attrs"):
+            raise TypeError(
+                f"Model {name!r} is of type {type(model).__name__}: give a pm.Model, or what "
+                "pymc_arm.sample or pm.sample_smc returned."
+            )
     waiting = [name for name, model in models.items() if isinstance(model, pm.Model)]
     if keywords and not waiting:
         raise TypeError(

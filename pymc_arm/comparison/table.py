@@ -84,6 +84,10 @@ def compare(
     >>> table["probability"].round(1).tolist()
     [0.9, 0.1]
     """
+    if not isinstance(models, Mapping):
+        raise TypeError(
+            f"models is of type {type(models).__name__}: give a dictionary, from names to models."
+        )
     if not models:
         raise ValueError("models is empty: give at least one model, by name.")
     log_prior = _log_prior(list(models), prior_odds)

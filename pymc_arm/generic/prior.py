@@ -36,6 +36,7 @@ __all__ = [
     "function_of_draws",
     "interpreted",
     "is_fixed",
+    "with_deterministics",
 ]
 
 # From a generator and a size to draws.
@@ -179,6 +180,15 @@ def function_of_draws(
         return function(*(np.asarray(draws[i.name]).astype(i.type.dtype) for i in inputs))
 
     return evaluate
+
+
+def with_deterministics(model: pm.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return draws of the free variables by name, with the model's deterministics."""
+    if not model.deterministics or not draws:
+        return dict(draws)
+    values = function_of_draws(model, model.deterministics)(draws)
+    names = [variable.name for variable in model.deterministics]
+    return {**draws, **dict(zip(names, values, strict=True))}
 
 
 def is_fixed(variables: Sequence[Variable]) -> bool:

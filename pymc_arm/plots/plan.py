@@ -43,8 +43,8 @@ def plot_plan(plan: Plan, ax: "Axes | None" = None) -> "Axes":
 
     if not isinstance(plan, Plan):
         raise TypeError(
-            "plan has no steps to draw: it is a sentence about the model's family. "
-            'pymc_arm.plan(model, family="generic") has steps.'
+            f"plan is of type {type(plan).__name__}: give what pymc_arm.plan(model) returned, with "
+            "family='generic' if that is a sentence about the model's family."
         )
     spans, methods = _spans(plan)
     names = sorted(spans, key=lambda name: (name not in _variables(plan), spans[name]))

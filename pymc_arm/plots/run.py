@@ -57,8 +57,6 @@ def plot_run(
     >>> [axis.get_ylabel() for axis in plot_run(result)]
     ['$\\gamma$', '$R_n$', 'increment\nof log Z', 'rounds']
     """
-    if not has_group(result, "arm"):
-        raise ValueError(f"{type(result).__name__} has no group 'arm': it has no history to plot.")
     history = get_group(result, "arm")
     if ax is None:
         axes = new_axes(4, 1, figsize=(8, 7), sharex=True, ratios=(2, 1, 2, 1))

@@ -17,13 +17,8 @@ from benchmarks.suite import PROBLEMS
 # More than ten seconds each: `python -m benchmarks suite` runs them all.
 SLOW = {
     "gaussian_process_unknown_lengthscale",
-    "gaussian_vector_50",
-    "gaussian_vector_100",
     "hidden_markov_unknown_means",
-    "lkj_cholesky",
-    "mixture_unknown_weights",
     "random_slope",
-    "random_walk_increments",
     "random_walk_unknown_scale",
     "autoregression_unknown_scale",
 }

@@ -18,6 +18,9 @@ from pymc_arm.path import Path
 __all__ = ["Summit", "find_missed"]
 
 ITERATIONS = 120
+# A climb ends when none of the points has gained this much over so many steps.
+SMALLEST_GAIN = 1e-3
+PATIENCE = 10
 PRIOR_STARTS = 16
 CLOUD_STARTS = 8
 WIDER = 3.0
@@ -115,7 +118,8 @@ def _climb(
     points, heights = starts.copy(), log_density(starts)
     step = np.tile(0.1 * scale, (len(starts), 1))
     previous = np.zeros_like(points)
-    for _ in range(ITERATIONS):
+    reached = heights
+    for number in range(1, ITERATIONS + 1):
         sign = np.nan_to_num(np.sign(gradient(points)))
         agreement = sign * previous
         step = np.clip(
@@ -128,6 +132,10 @@ def _climb(
         heights = np.where(better, new_heights, heights)
         step = np.where(better[:, None], step, 0.5 * step)
         previous = np.where(better[:, None], sign, 0.0)
+        if number % PATIENCE == 0:
+            if not np.any(heights - reached > SMALLEST_GAIN):
+                break
+            reached = heights
     return points, heights
 
 

@@ -5,6 +5,8 @@ Families come from the entry point group ``pymc_arm.families`` and from :func:`r
 raises is reported by name and passed over: a broken plugin must not take a user's run down.
 """
 
+import functools
+import sys
 import warnings
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -76,6 +78,12 @@ def unregister(name: str) -> None:
 
 def families() -> dict[str, Family]:
     """Return all families by name: entry points first, registered ones last."""
+    return {**_installed(tuple(sys.path)), **_registered}
+
+
+@functools.cache
+def _installed(places: tuple[str, ...]) -> dict[str, Family]:
+    """Return the families of entry points, which it takes as long to find as a small run takes."""
     found: dict[str, Family] = {}
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
@@ -84,7 +92,7 @@ def families() -> dict[str, Family]:
             found[family.name] = family
         except Exception as error:
             _report(point.name, "could not be loaded", error)
-    return {**found, **_registered}
+    return found
 
 
 def find_family(model: pm.Model, family: str = "auto") -> tuple[Family | None, dict[str, Match]]:

@@ -7,6 +7,7 @@ MODULES = (
     "suite_run",
     "suite_plot",
     "cold_start",
+    "profile_run",
     "growth",
     "bias",
     "bayes_factors",

@@ -112,10 +112,10 @@ class GenericPath(Path):
         That holds for priors whose log-density lacks a constant too, since their draws are right.
         """
         points = self.plan.layout.ravel(self.prior.draw(rng, size), size)
-        if not self.plan.steps:
-            weights = self._weights(self.start)
-            constant = np.ones(self.density.count) - weights
-            return points, float(self.density.sum(points[:1], constant)[0])
+        if not self.plan.steps:  # no free variables: the likelihood is a number
+            likelihood = np.ones(self.density.count)
+            likelihood[self.plan.initial_terms] = 0.0
+            return points, float(self.density.sum(points[:1], likelihood)[0])
         return points, 0.0
 
     def finished(self, n: Position) -> bool:

@@ -259,7 +259,7 @@ class _Builder:
             steps.append(Step(method, label, coordinate, prior, data, labels, cost))
 
         first = activate()
-        if len(first):
+        if len(first) and dimension:
             labels = self._data_labels(first)
             none = np.zeros(0, dtype=int)
             steps.append(Step("temper", ", ".join(labels), None, none, first, labels, len(first)))

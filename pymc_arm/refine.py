@@ -16,6 +16,7 @@ which are independent, is not.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,6 +62,7 @@ def refine_chains(
     spaces: Sequence[Space],
     clouds: Sequence[Any],
     generators: Sequence[np.random.Generator],
+    workers: int = 1,
 ) -> list[Bridge]:
     """Bridge each cloud with an approximation fitted to the others.
 
@@ -72,12 +74,14 @@ def refine_chains(
         Equally weighted particles of each chain. A single set is cut in halves.
     generators
         One for each cloud.
+    workers
+        How many clouds are bridged at the same time, on threads.
     """
     if len(clouds) == 1:
         size = len(spaces[0].points(clouds[0]))
         order = generators[0].permutation(size)
         halves = [select(clouds[0], part) for part in np.split(order, [size // 2])]
-        two = refine_chains(spaces, halves, generators[0].spawn(2))
+        two = refine_chains(spaces, halves, generators[0].spawn(2), workers)
         return [
             Bridge(
                 log_mean_exp(np.array([b.log_evidence for b in two])),
@@ -88,12 +92,14 @@ def refine_chains(
             )
         ]
     space = _choose(spaces, clouds, generators[0]) if len(spaces) > 1 else spaces[0]
-    bridges = []
-    for number, (cloud, rng) in enumerate(zip(clouds, generators, strict=True)):
+
+    def refine(number: int) -> Bridge:
         others = join([c for k, c in enumerate(clouds) if k != number])
-        found = _fit_and_bridge(space, cloud, others, rng)
-        bridges.append(replace(found, variance=found.variance + found.cloud_variance))
-    return bridges
+        found = _fit_and_bridge(space, clouds[number], others, generators[number])
+        return replace(found, variance=found.variance + found.cloud_variance)
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(refine, range(len(clouds))))
 
 
 def _choose(spaces: Sequence[Space], clouds: Sequence[Any], rng: np.random.Generator) -> Space:

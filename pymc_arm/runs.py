@@ -196,7 +196,7 @@ def path_rounds(
         refined = results
         if options.refine:
             with one_blas_thread():
-                refined = _refine(path, results, spare.spawn(len(results)))
+                refined = _refine(path, results, spare.spawn(len(results)), workers)
         estimates = choose(refined, options.refine)
         error = estimates.evidence.standard_error
         more = _chains_to_add(error, options.target_se, len(results), int(options.chains))
@@ -296,7 +296,7 @@ class _Replay:
 
 
 def _refine(
-    path: Path, chains: list[Chain], generators: Sequence[np.random.Generator]
+    path: Path, chains: list[Chain], generators: Sequence[np.random.Generator], workers: int
 ) -> list[Chain]:
     """Add a bridge estimate to each chain, if the path has a continuous space for it."""
     if any(chain.particles is None for chain in chains):
@@ -305,7 +305,10 @@ def _refine(
     spaces = path.spaces(clouds[0])
     if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
         return chains
-    bridges = refine_chains(spaces, clouds, generators)
+    # Bridges work on larger arrays than chains, and are not much under the interpreter's lock.
+    alone = path.one_chain_at_a_time and not path.prefers_processes
+    workers = 1 if alone else min(workers, len(chains))
+    bridges = refine_chains(spaces, clouds, generators, workers)
     return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
 
 

@@ -80,6 +80,15 @@ def test_chains_that_fit_each_others_q_are_not_independent(monkeypatch, chains):
     assert 1 / 1.2 < ratio < 1.2
 
 
+def test_threads_change_nothing():
+    clouds = [rng.normal(size=(DRAWS, DIMENSION)) for rng in np.random.default_rng(6).spawn(3)]
+    one, two = (
+        refine_chains([Normal()], clouds, np.random.default_rng(7).spawn(3), workers)
+        for workers in (1, 2)
+    )
+    assert one == two
+
+
 def test_both_sides_add_to_the_variance():
     found = bridge_to([0.5, 0.0])
     assert 0 < found.cloud_variance < found.variance

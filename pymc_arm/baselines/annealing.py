@@ -42,14 +42,17 @@ class Annealing(Path):
         """Apply any kernel that leaves p_beta invariant."""
 
     @abstractmethod
+    def energy(self, particles: Particles, beta: float) -> np.ndarray:
+        """Return d log f_beta / d beta, whose variance sets the schedule (appendix B)."""
+
     def log_ratio(
         self, particles: Particles, old: float, new: float
     ) -> tuple[np.ndarray, Particles]:
-        """Return log f_new - log f_old, and the particles as the kernel at ``new`` wants them."""
+        """Return log f_new - log f_old, and the particles as the kernel at ``new`` wants them.
 
-    @abstractmethod
-    def energy(self, particles: Particles, beta: float) -> np.ndarray:
-        """Return d log f_beta / d beta, whose variance sets the schedule (appendix B)."""
+        On a geometric path it is the difference of betas times the energy.
+        """
+        return (new - old) * self.energy(particles, old), particles
 
     def draw_target(self, rng: np.random.Generator, size: int) -> Particles:
         """Draw from p_1, for a run in reverse; exact draws make it a bound."""
@@ -168,12 +171,6 @@ class GeometricAnnealing(Annealing):
 
         moved = self._kernel(rng, log_density, particles)
         return Moved(*moved) if isinstance(moved, tuple) else Moved(moved, np.nan)
-
-    def log_ratio(
-        self, particles: np.ndarray, old: float, new: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the difference of betas times the energy."""
-        return (new - old) * self.energy(particles, old), particles
 
     def energy(self, particles: np.ndarray, beta: float) -> np.ndarray:
         """Return log f_1 - log f_0."""

@@ -133,12 +133,6 @@ class GPCAnnealing(Annealing):
         sites = particles @ self.site_shift - 0.5 * particles**2 @ self.site_precision
         return log_probit_array(particles).sum(axis=1) - sites + self._log_site_mass
 
-    def log_ratio(
-        self, particles: np.ndarray, old: float, new: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the difference of betas times the energy."""
-        return (new - old) * self.energy(particles, old), particles
-
     def transition(self, rng: np.random.Generator, beta: float, particles: np.ndarray) -> Moved:
         """Propose by Hamiltonian dynamics, plain or on the manifold."""
         sites = ((1 - beta) * self.site_precision, (1 - beta) * self.site_shift)

@@ -63,12 +63,6 @@ class ModelAnnealing(Annealing):
         """Return the log-likelihood."""
         return self._path.density.sum(particles, self._data)
 
-    def log_ratio(
-        self, particles: np.ndarray, old: float, new: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the next share of the log-likelihood."""
-        return (new - old) * self.energy(particles, old), particles
-
     def transition(self, rng: np.random.Generator, beta: float, particles: np.ndarray) -> Moved:
         """Take a few steps of a random walk."""
         size, dimension = particles.shape

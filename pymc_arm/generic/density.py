@@ -349,7 +349,11 @@ def _compile_joined(
         compiled = pytensor.function(
             inputs, graph, mode=mode, on_unused_input="ignore", trust_input=True
         )
-    function = _reentrant(compiled) if backend == "numba" else _locked(compiled)
+    function = (
+        _reentrant(compiled)
+        if backend == "numba"
+        else _alone(lambda *arguments: np.array(compiled(*arguments)))  # PyTensor keeps its arrays
+    )
 
     def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
         if batched:
@@ -384,11 +388,6 @@ def _reentrant(compiled: Any) -> Callable[..., np.ndarray]:
     """Call numba's code itself: PyTensor's function around it keeps state during a call."""
     code = compiled.vm.jit_fn
     return lambda *arguments: code(*arguments)[0]
-
-
-def _locked(compiled: Any) -> Callable[..., np.ndarray]:
-    """Let one thread in at a time, and give it arrays of its own."""
-    return _alone(lambda *arguments: np.array(compiled(*arguments)))
 
 
 def _alone(function: Callable[..., Any]) -> Callable[..., Any]:

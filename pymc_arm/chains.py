@@ -45,6 +45,8 @@ class Chain:
     particles: Particles = field(repr=False)
     draws: dict[str, np.ndarray] = field(repr=False)
     seconds: float
+    #: Which particles descend from the same one, and may be alike.
+    families: np.ndarray = field(repr=False)
     refined: Bridge | None = None
 
     @property
@@ -177,11 +179,14 @@ def run_chain(
             if task.deadline is not None and time.time() > task.deadline:
                 return so_far
         result = Run(so_far.state, so_far.history, so_far.positions)
-        final = equally_weighted(path, so_far.rng, result.state, task.particles, task.settings)
+        final, families = equally_weighted(
+            path, so_far.rng, result.state, task.particles, task.settings
+        )
         draws = {} if final is None else path.posterior(so_far.rng, final)
     except Exception as error:
         raise _explain(path, task, number, so_far, error) from error
-    chain = Chain(result, final, draws, so_far.seconds + time.perf_counter() - since)
+    seconds = so_far.seconds + time.perf_counter() - since
+    chain = Chain(result, final, draws, seconds, families)
     if journal is not None:
         journal.finish(number, chain)
     return chain
@@ -213,19 +218,23 @@ def _explain(
 
 def equally_weighted(
     path: Path, rng: np.random.Generator, state: State, size: int, settings: Settings
-) -> Particles | None:
-    """Resample the final particles, and move the copies apart; None if no particle is left."""
+) -> tuple[Particles | None, np.ndarray]:
+    """Resample the final particles, and move the copies apart.
+
+    Returns them, or None if no particle is left, and the family that each belongs to.
+    """
+    families = state.genealogy.founders
     if state.log_evidence == -np.inf:
-        return None
+        return None, families[:0]
     particles, count = state.particles, path.count(state.particles)
     unequal = count != size or np.ptp(state.log_weights) > 0
     if unequal:
         indices = SCHEMES[settings.resampling](rng, state.log_weights, size)
-        particles = path.select(particles, indices)
+        particles, families = path.select(particles, indices), families[indices]
         particles, _ = path.move(rng, state.position, particles)
     elif len(np.unique(state.ancestors)) < count:
         particles, _ = path.move(rng, state.position, particles)
-    return particles
+    return particles, families
 
 
 def pilot(

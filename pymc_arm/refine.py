@@ -62,6 +62,7 @@ def refine_chains(
     spaces: Sequence[Space],
     clouds: Sequence[Any],
     generators: Sequence[np.random.Generator],
+    families: Sequence[np.ndarray],
     workers: int = 1,
 ) -> list[Bridge]:
     """Bridge each cloud with an approximation fitted to the others.
@@ -74,14 +75,18 @@ def refine_chains(
         Equally weighted particles of each chain. A single set is cut in halves.
     generators
         One for each cloud.
+    families
+        For each cloud, which particles descend from the same one: they may be alike.
     workers
         How many clouds are bridged at the same time, on threads.
     """
     if len(clouds) == 1:
-        size = len(spaces[0].points(clouds[0]))
-        order = generators[0].permutation(size)
-        halves = [select(clouds[0], part) for part in np.split(order, [size // 2])]
-        two = refine_chains(spaces, halves, generators[0].spawn(2), workers)
+        # Families stay together, so that the halves are independent.
+        (own,) = families
+        order = np.argsort(generators[0].permutation(own.max() + 1)[own], kind="stable")
+        parts = np.split(order, [len(order) // 2])
+        halves, kin = [select(clouds[0], part) for part in parts], [own[part] for part in parts]
+        two = refine_chains(spaces, halves, generators[0].spawn(2), kin, workers)
         return [
             Bridge(
                 log_mean_exp(np.array([b.log_evidence for b in two])),
@@ -95,7 +100,8 @@ def refine_chains(
 
     def refine(number: int) -> Bridge:
         others = join([c for k, c in enumerate(clouds) if k != number])
-        found = _fit_and_bridge(space, clouds[number], others, generators[number])
+        rng, own = generators[number], families[number]
+        found = _fit_and_bridge(space, clouds[number], others, rng, own)
         return replace(found, variance=found.variance + found.cloud_variance)
 
     with ThreadPoolExecutor(workers) as pool:
@@ -119,7 +125,13 @@ def _choose(spaces: Sequence[Space], clouds: Sequence[Any], rng: np.random.Gener
     return best
 
 
-def _fit_and_bridge(space: Space, cloud: Any, others: Any, rng: np.random.Generator) -> Bridge:
+def _fit_and_bridge(
+    space: Space,
+    cloud: Any,
+    others: Any,
+    rng: np.random.Generator,
+    families: np.ndarray | None = None,
+) -> Bridge:
     space = space.around(others)
 
     def log_density(points: np.ndarray) -> np.ndarray:
@@ -131,18 +143,26 @@ def _fit_and_bridge(space: Space, cloud: Any, others: Any, rng: np.random.Genera
     # More draws from q are cheap, and take its side of the error away.
     proposals = approximation.draw(rng, 2 * len(points))
     at_proposals = log_density(proposals) - approximation.log_density(proposals)
-    return bridge(at_draws, at_proposals, approximation.components)
+    return bridge(at_draws, at_proposals, approximation.components, families)
 
 
-def bridge(first: np.ndarray, second: np.ndarray, components: int = 1) -> Bridge:
+def bridge(
+    first: np.ndarray,
+    second: np.ndarray,
+    components: int = 1,
+    families: np.ndarray | None = None,
+) -> Bridge:
     """Estimate log Z by the optimal bridge between draws from the posterior and from q.
 
     With l = log f - log q, ``first`` at N_1 posterior draws and ``second`` at N_2 draws from q, and
     s_k = N_k / (N_1 + N_2), r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by
-    the mean of 1 / (s_1 e^l + s_2 r) over the posterior.
+    the mean of 1 / (s_1 e^l + s_2 r) over the posterior. Posterior draws of one family count as
+    dependent.
     """
     # Where q is zero l is infinite, and 1 / e^l is zero; what is not a number says nothing.
-    first = first[first > -np.inf]
+    usable = first > -np.inf
+    families = np.arange(len(first)) if families is None else families
+    first, families = first[usable], families[usable]
     second = np.where(np.isnan(second), -np.inf, second)
     if not np.isfinite(first).any() or not np.isfinite(second).any():
         return Bridge(np.nan, np.inf, np.inf, 0.0, components)
@@ -164,6 +184,7 @@ def bridge(first: np.ndarray, second: np.ndarray, components: int = 1) -> Bridge
         (1 / overlap - 1) / len(draws)
         for overlap, draws in zip(overlaps, (second, first), strict=True)
     )
+    cloud_variance = max(cloud_variance, _family_variance(denominator, families))
     # How much of q's draws the posterior would accept, and the other way round.
     weights = effective_sample_size(second) / len(second)
     return Bridge(
@@ -173,3 +194,10 @@ def bridge(first: np.ndarray, second: np.ndarray, components: int = 1) -> Bridge
         float(min(*overlaps, weights)),
         components,
     )
+
+
+def _family_variance(log_values: np.ndarray, families: np.ndarray) -> float:
+    """Return the relative variance of a mean, with the values of one family as one draw."""
+    values = np.exp(log_values - log_mean_exp(log_values)) - 1
+    sums = np.bincount(families, weights=values)
+    return float(sums @ sums) / len(values) ** 2

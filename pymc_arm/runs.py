@@ -308,7 +308,8 @@ def _refine(
     # Bridges work on larger arrays than chains, and are not much under the interpreter's lock.
     alone = path.one_chain_at_a_time and not path.prefers_processes
     workers = 1 if alone else min(workers, len(chains))
-    bridges = refine_chains(spaces, clouds, generators, workers)
+    families = [chain.families for chain in chains]
+    bridges = refine_chains(spaces, clouds, generators, families, workers)
     return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
 
 

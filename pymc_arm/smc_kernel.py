@@ -87,7 +87,7 @@ class ARM(SMC_KERNEL):
         self.beta = (position.step - 1 + position.fraction) / length
         if path.finished(position) or self.state.log_evidence == -np.inf:
             self.beta = 1.0
-            final = equally_weighted(path, self.rng, self.state, self.draws, self.settings)
+            final, _ = equally_weighted(path, self.rng, self.state, self.draws, self.settings)
             self.tempered_posterior = self.tempered_posterior if final is None else final
 
     def resample(self) -> None:

@@ -59,7 +59,8 @@ def test_draws_are_equally_weighted(resample_threshold):
     settings = Settings(resample_threshold=resample_threshold)
     rng = np.random.default_rng(1)
     state = run(path, rng, size, **vars(settings)).state
-    draws = equally_weighted(path, rng, state, size, settings)
+    draws, families = equally_weighted(path, rng, state, size, settings)
+    assert families.shape == (size,)
     assert draws.shape == (size, 3)
     assert np.all(np.abs(draws.mean(axis=0) - [0.8, 0.5, 0.0]) < 4 / np.sqrt(size))
 
@@ -67,7 +68,7 @@ def test_draws_are_equally_weighted(resample_threshold):
 def test_draws_have_the_size_asked_for():
     rng = np.random.default_rng(1)
     state = run(PATH, rng, 30).state
-    assert equally_weighted(PATH, rng, state, 70, Settings()).shape == (70, 4)
+    assert equally_weighted(PATH, rng, state, 70, Settings())[0].shape == (70, 4)
 
 
 def test_a_chain_without_particles_has_no_draws():

@@ -73,17 +73,44 @@ def test_chains_that_fit_each_others_q_are_not_independent(monkeypatch, chains):
     errors, predictions = [], []
     for rng in np.random.default_rng(5).spawn(REPLICATES):
         clouds = [rng.normal(size=(DRAWS, DIMENSION)) for _ in range(chains)]
-        bridges = refine_chains([Normal()], clouds, rng.spawn(chains))
+        alone = [np.arange(DRAWS)] * chains
+        bridges = refine_chains([Normal()], clouds, rng.spawn(chains), alone)
         errors.append(log_mean_exp(np.array([b.log_evidence for b in bridges])))
         predictions.append(np.mean([b.variance for b in bridges]) / chains)
     ratio = np.mean(predictions) / np.mean(np.square(errors))
     assert 1 / 1.2 < ratio < 1.2
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("chains", [1, 4])
+def test_draws_of_one_family_count_as_one(monkeypatch, chains):
+    """Ten copies of each draw: the mean prediction is within 25 % of the mean squared error.
+
+    Over 400 replicates that has a relative standard error of 7 %, less than a third of the bound.
+    Without families, the prediction would be too small by a factor of five or so.
+    """
+    monkeypatch.setattr(refine, "fit", fit)
+    errors, predictions, blind = [], [], []
+    for rng in np.random.default_rng(8).spawn(REPLICATES // 2):
+        founders = [rng.normal(size=(DRAWS // 4, DIMENSION)) for _ in range(chains)]
+        clouds = [np.repeat(points, 10, axis=0) for points in founders]
+        families = [np.repeat(np.arange(DRAWS // 4), 10)] * chains
+        found = refine_chains([Normal()], clouds, rng.spawn(chains), families)
+        errors.append(log_mean_exp(np.array([b.log_evidence for b in found])))
+        predictions.append(np.mean([b.variance for b in found]) / chains)
+        alone = [np.arange(len(clouds[0]))] * chains
+        found = refine_chains([Normal()], clouds, rng.spawn(chains), alone)
+        blind.append(np.mean([b.variance for b in found]) / chains)
+    error = np.mean(np.square(errors))
+    assert 1 / 1.25 < np.mean(predictions) / error < 1.25
+    assert np.mean(blind) < 0.5 * error
+
+
 def test_threads_change_nothing():
     clouds = [rng.normal(size=(DRAWS, DIMENSION)) for rng in np.random.default_rng(6).spawn(3)]
+    alone = [np.arange(DRAWS)] * 3
     one, two = (
-        refine_chains([Normal()], clouds, np.random.default_rng(7).spawn(3), workers)
+        refine_chains([Normal()], clouds, np.random.default_rng(7).spawn(3), alone, workers)
         for workers in (1, 2)
     )
     assert one == two

@@ -94,8 +94,9 @@ def test_refine_holds_in_a_hundred_dimensions():
         continuous=lambda points: points, log_density=log_density, score=lambda points: None
     )
     scored = SimpleNamespace(**vars(plain) | {"score": lambda points: -(points - mean) @ precision})
-    with_scores = refine_chains([Whole(scored)], clouds, rng.spawn(4))
-    without = refine_chains([Whole(plain)], clouds, rng.spawn(4))
+    alone = [np.arange(500)] * 4
+    with_scores = refine_chains([Whole(scored)], clouds, rng.spawn(4), alone)
+    without = refine_chains([Whole(plain)], clouds, rng.spawn(4), alone)
     assert min(b.overlap for b in with_scores) > 0.5 > max(b.overlap for b in without)
     values = np.array([b.log_evidence for b in with_scores])
     error = values.std(ddof=1) / 2

@@ -83,7 +83,7 @@ def test_a_chain_without_particles_has_no_draws():
     assert chains[0].predicted_variance == np.inf
     with (
         pytest.warns(ZeroEvidenceWarning),
-        pytest.raises(ValueError, match="pilot run ended with no particle"),
+        pytest.raises(ValueError, match="lost all of its particles"),
     ):
         pilot(Impossible([0.1, 0.2]), 10, np.random.default_rng(1), Settings())
 

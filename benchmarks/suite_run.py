@@ -208,7 +208,8 @@ def _print_model(name: str, calls: Sequence[Call]) -> None:
         reported = np.array([call.standard_error for call in rows])
         verdicts = {call.verdict for call in rows} - {"ok"}
         line += f"{errors.mean():+8.4f} {np.sqrt(np.mean(errors**2)):8.4f} "
-        line += f"{np.median(reported):7.4f} {np.max(np.abs(errors) / np.maximum(reported, 1e-9)):5.1f} "
+        farthest = np.max(np.abs(errors) / np.maximum(reported, 1e-9))
+        line += f"{np.median(reported):7.4f} {farthest:5.1f} "
         line += f"{'/'.join(sorted(verdicts)) or 'ok':8s} {rows[0].seconds:8.2f} "
         line += f"{np.median([call.seconds for call in rows[1:] or rows]):8.2f}"
         if method != OURS:

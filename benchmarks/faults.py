@@ -9,12 +9,14 @@ with one without, and one process with two, interleaved.
 """
 
 import argparse
+import contextlib
 import hashlib
 import logging
 import multiprocessing
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -114,45 +116,66 @@ def _kill_runs(
 
 
 def _kill_workers(draws: int, workers: int) -> int:
-    """Kill one of two Dask workers while chains run; if they were quicker, begin again."""
+    """Kill one of two Dask workers while chains run; if they were quicker, begin again.
+
+    They are processes of ours without a nanny: one that is slow to start would not be waited for.
+    """
     from distributed import Client, LocalCluster
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     warnings.simplefilter("ignore")
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     moments = random.Random(2)
     model = build()
     expected = digest(pymc_arm.sample(model, draws, random_seed=1, progressbar=False))
     killed = same = 0
-    while killed < workers:
-        with (
-            LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
-            Client(cluster) as client,
-        ):
-            _, seconds, _ = _run_on_dask(client, model, draws)
-            # Dask does not always start a killed worker again: then there is a new cluster.
-            while killed < workers and _is_whole(client):
-                found, _, in_time = _run_on_dask(
-                    client, model, draws, moments.uniform(0.0, seconds)
-                )
-                killed += in_time
-                same += in_time and found == expected
-                print(f"Dask workers killed: {killed}, identical results: {same}", flush=True)
+    with (
+        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        contextlib.ExitStack() as started,
+    ):
+
+        def start() -> subprocess.Popen[bytes]:
+            options = ["--no-nanny", "--no-dashboard", "--nthreads", "1"]
+            command = [sys.executable, "-m", "distributed.cli.dask_worker", *options]
+            process = subprocess.Popen(
+                [*command, cluster.scheduler_address], stderr=subprocess.DEVNULL
+            )
+            started.callback(process.kill)
+            return process
+
+        processes = [start(), start()]
+        _wait_for(client, processes)
+        _, seconds, _ = _run_on_dask(client, model, draws)
+        while killed < workers:
+            moment = moments.uniform(0.0, seconds)
+            found, _, in_time = _run_on_dask(client, model, draws, moment, processes[0])
+            if not in_time:
+                continue
+            killed += 1
+            same += found == expected
+            print(f"Dask workers killed: {killed}, identical results: {same}", flush=True)
+            processes = [processes[1], start()]
+            _wait_for(client, processes)
     return same
 
 
-def _is_whole(client: Any) -> bool:
-    try:
-        client.wait_for_workers(2, timeout=30)
-    except TimeoutError:
-        return False
-    return True
+def _wait_for(client: Any, processes: list[subprocess.Popen[bytes]]) -> None:
+    """Wait until the scheduler knows these workers, and no dead one."""
+    wanted, found = {process.pid for process in processes}, None
+    while found != wanted:
+        time.sleep(0.5)
+        with contextlib.suppress(OSError):  # it may not have heard of a death
+            found = set(client.run(os.getpid).values())
 
 
 def _run_on_dask(
-    client: Any, model: pm.Model, draws: int, kill_after: float | None = None
+    client: Any,
+    model: pm.Model,
+    draws: int,
+    kill_after: float | None = None,
+    process: subprocess.Popen[bytes] | None = None,
 ) -> tuple[str, float, bool]:
-    """Return the digest, the seconds of the run, and whether it was not over at the kill."""
-    processes = list(client.run(os.getpid).values())
+    """Return the digest, the seconds of the run, and whether a worker was killed before its end."""
     ended = threading.Event()
 
     def run(draws: int, chains: int) -> Any:
@@ -161,7 +184,9 @@ def _run_on_dask(
 
     def kill() -> bool:
         in_time = not ended.wait(kill_after)
-        os.kill(processes[0], signal.SIGKILL)
+        if in_time:
+            process.kill()
+            process.wait()
         return in_time
 
     run(2, 2)  # workers import and compile before the time is taken

@@ -166,8 +166,11 @@ class _Builder:
             data = np.flatnonzero(~self.is_prior)
             scopes = self.scopes[data]
             has_scope = scopes.any(axis=1)
-            last = self.layout.dimension - 1 - scopes[:, ::-1].argmax(axis=1)
-            counts = np.bincount(last[has_scope], minlength=self.layout.dimension)
+            # A term belongs to the coordinate in its scope that the fewest terms depend on, and to
+            # the one that was declared last among equals.
+            rank = scopes.sum(axis=0) * self.layout.dimension - np.arange(self.layout.dimension)
+            owner = np.where(scopes, rank, np.inf).argmin(axis=1)
+            counts = np.bincount(owner[has_scope], minlength=self.layout.dimension)
             limit = LARGEST_SHARE * max(int(has_scope.sum()), 1)
             local = set()
             for number in splittable:

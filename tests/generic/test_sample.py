@@ -209,3 +209,19 @@ def test_lkj_prior_is_renormalised(dimension: int, eta: float) -> None:
     weights = np.exp(log_weights)
     standard_error = weights.std() / weights.mean() / np.sqrt(len(weights))
     assert abs(log_mean_exp(log_weights)) < 4 * standard_error
+
+
+@pytest.mark.parametrize("labels_first", [True, False])
+def test_labels_come_in_one_by_one_in_whatever_order_they_are_declared(labels_first) -> None:
+    heights = np.array([-1.9, 2.2, 1.8])
+    with pm.Model() as model:
+        if labels_first:
+            label = pm.Bernoulli("label", 0.3, shape=3)
+            centers = pm.Normal("centers", [-2.0, 2.0], 1.0)
+        else:
+            centers = pm.Normal("centers", [-2.0, 2.0], 1.0)
+            label = pm.Bernoulli("label", 0.3, shape=3)
+        pm.Normal("height", centers[label], 0.5, observed=heights)
+    plan = pymc_arm.plan(model)
+    assert [step.label for step in plan.steps] == ["label[0]", "label[1]", "label[2]"]
+    assert [step.data_labels for step in plan.steps] == [(f"height[{i}]",) for i in range(3)]

@@ -129,7 +129,7 @@ def _kill_workers(draws: int, workers: int) -> int:
     expected = digest(pymc_arm.sample(model, draws, random_seed=1, progressbar=False))
     killed = same = 0
     with (
-        LocalCluster(n_workers=0, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
         Client(cluster) as client,
         contextlib.ExitStack() as started,
     ):

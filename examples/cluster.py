@@ -24,7 +24,7 @@ def main(draws: int) -> None:
 
     options = {"draws": draws, "chains": 4, "random_seed": 1, "progressbar": False}
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         there = pymc_arm.sample(model, executor=client.get_executor(), **options)

@@ -171,7 +171,7 @@ class LogDensity:
             np.concatenate(parts, axis=1)[:, columns_taken]
             for parts in self._parts_at(points, columns, values, selection)
         ]
-        result = np.concatenate(results)
+        result = np.concatenate(results).astype(np.float64, copy=False)
         result[np.isnan(result)] = -np.inf
         return result.reshape(*values.shape[:2], -1)
 

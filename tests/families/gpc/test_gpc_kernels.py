@@ -8,11 +8,11 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from pymc_arm.families.gpc import GPCPath
 from pymc_arm.families.gpc.ep import expectation_propagation
-from pymc_arm.families.gpc.kernels import predict
+from pymc_arm.families.gpc.kernels import LINE_BYTES, _aligned_tiles, predict
 from pymc_arm.families.gpc.microkernel import PANEL, TILE_BYTES, multiply_panel
 from pymc_arm.families.gpc.normal import normal_quantile, truncated_below
 from pymc_arm.families.gpc.precision import GrowingPrecision
-from pymc_arm.families.gpc.random import exponential, next_bits, seed_lanes
+from pymc_arm.families.gpc.random import exponentials, next_bits, seed_lanes
 from pymc_arm.families.gpc.sequence import build_sequence, sites_on_z
 
 
@@ -30,6 +30,15 @@ def test_panel_product(real):
     product = np.empty((PANEL, lanes), real)
     panel_product(matrix, values, product, 17, 2)
     np.testing.assert_allclose(product, matrix[2, :17].T @ values, atol=1e-5)
+
+
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("count", [1, 7, 767])
+def test_tiles_begin_with_a_line_of_the_cache(real, count):
+    tiles = _aligned_tiles(np.empty((count, 3), real), 5)
+    assert tiles.shape == (5, count, TILE_BYTES // tiles.itemsize)
+    assert tiles.ctypes.data % LINE_BYTES == 0
+    assert tiles.flags.c_contiguous
 
 
 def test_lanes_depend_on_key_and_particle_only():
@@ -54,13 +63,30 @@ def test_seeds_are_philox():
 
 
 def random_bits(count, lanes=64):
-    states, bits = np.empty((4, lanes), np.uint32), np.empty(lanes, np.uint32)
+    states = np.empty((4, lanes), np.uint32)
     seed_lanes(states, np.uint64(7), 0)
-    rows = []
-    for _ in range(count):
-        next_bits(states, bits)
-        rows.append(bits.copy())
-    return np.array(rows)
+    bits = np.empty((count // 2, 2, lanes), np.uint32)
+    for pair in bits:
+        next_bits(states, pair[:1], pair[1:])
+    return bits.reshape(count, lanes)
+
+
+def test_numbers_are_xoshiro():
+    """Blackman and Vigna: xoshiro128+, written with Python's integers."""
+    states = np.empty((4, 64), np.uint32)
+    seed_lanes(states, np.uint64(7), 0)
+    state = [int(word) for word in states[:, 5]]
+    expected = []
+    for _ in range(6):
+        expected.append((state[0] + state[3]) % 2**32)
+        shifted = (state[1] << 9) % 2**32
+        state[2] ^= state[0]
+        state[3] ^= state[1]
+        state[1] ^= state[2]
+        state[0] ^= state[3]
+        state[2] ^= shifted
+        state[3] = (state[3] << 11) % 2**32 | state[3] >> 21
+    np.testing.assert_array_equal(random_bits(6)[:, 5], expected)
 
 
 def test_uniform_in_every_lane_and_uncorrelated():
@@ -74,7 +100,8 @@ def test_uniform_in_every_lane_and_uncorrelated():
 
 def test_exponential_is_minus_log():
     bits = np.concatenate([random_bits(100).ravel(), np.array([0, 1, 2**31, 2**32 - 1], np.uint32)])
-    out = np.array([exponential(word) for word in bits])
+    out = np.empty(len(bits), np.float32)
+    exponentials(bits, out)
     exact = -np.log(((bits >> 8) + 0.5) * 2.0**-24)
     np.testing.assert_allclose(out, exact, rtol=3e-6, atol=3e-7)
     assert (out > -1e-7).all()

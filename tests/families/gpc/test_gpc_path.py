@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from pymc_arm import run
 from pymc_arm.families.gpc import GPCPath
+from pymc_arm.families.gpc.path import _shrinking_ranges
 
 REPLICATES = 24
 
@@ -142,6 +143,16 @@ def test_same_result_for_any_number_of_threads():
     for other in found[1:]:
         assert other.log_evidence == found[0].log_evidence
         np.testing.assert_array_equal(other.state.particles, found[0].state.particles)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize("tiles", [1, 2, 16, 157])
+def test_ranges_take_every_tile_once(tiles, threads):
+    ranges = _shrinking_ranges(tiles, threads)
+    assert [tile for first, last in ranges for tile in range(first, last)] == list(range(tiles))
+    sizes = [last - first for first, last in ranges]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == 1
 
 
 def test_second_run_on_the_same_path_repeats_the_first(six):

@@ -55,9 +55,18 @@ def mark_wide_pictures(app: object, doctree: nodes.document) -> None:
             image["classes"].append("wide")
 
 
+def keep_errors_together(app: object, doctree: nodes.document) -> None:
+    """Let no line of a table end between a value and its error."""
+    for cell in doctree.findall(nodes.entry):
+        for text in list(cell.findall(nodes.Text)):
+            joined = text.astext().replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
+            text.parent.replace(text, nodes.Text(joined))
+
+
 def setup(app: object) -> None:
     """Choose how formulas are shown, and draw the pictures before pages ask for them."""
     app.connect("doctree-read", mark_wide_pictures)
+    app.connect("doctree-read", keep_errors_together)
     visitors = (write_math, None)
     app.add_html_math_renderer("mathml", visitors, visitors)
     pictures.draw_missing(HERE / "_static" / "generated")

@@ -17,6 +17,7 @@ MODULES = (
     "rbm",
     "fuzz",
     "faults",
+    "overhead",
     "scaling",
 )
 

@@ -3,9 +3,6 @@
 ``python -m benchmarks faults [--runs 50] [--workers 20] [--draws 300]``: runs with checkpoints are
 killed with SIGKILL at random moments and resumed, and Dask workers are killed while chains run on
 them. Each result is compared, bit by bit, with that of an uninterrupted run.
-
-``python -m benchmarks overhead [--draws 1000]`` compares a run with checkpoints every five seconds
-with one without, and one process with two, interleaved.
 """
 
 import argparse
@@ -200,25 +197,4 @@ def _run_on_dask(
     return digest(result), seconds, in_time
 
 
-def main_overhead(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks overhead")
-    parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args(arguments)
-    logging.getLogger("pymc").setLevel(logging.ERROR)
-    path = compile_model(build())
-    seconds: dict[str, list[float]] = {"one process": [], "two processes": [], "checkpoints": []}
-    for _ in range(options.repeats):
-        for name, times in seconds.items():
-            with tempfile.TemporaryDirectory() as directory:
-                extra = {"checkpoint": directory} if name == "checkpoints" else {}
-                cores = 1 if name == "one process" else 2
-                started = time.perf_counter()
-                fingerprint(path, options.draws, cores=cores, **extra)
-                times.append(time.perf_counter() - started)
-                print(f"{name}: {times[-1]:.2f} s", flush=True)
-    one, two, checkpoints = (min(times) for times in seconds.values())
-    print(f"two processes: {one / two:.2f}x; checkpoints: {100 * (checkpoints / two - 1):+.1f} %")
-
-
-COMMANDS = {"faults": main_faults, "overhead": main_overhead}
+COMMANDS = {"faults": main_faults}

@@ -123,6 +123,7 @@ def step(
     else:
         log_weights = normalize(log_weights)
     log_evidence = state.log_evidence + log_increment
+    observations, observed = path.observations(following)
     info = Info(
         introduced=name,
         effective_fraction=fraction,
@@ -137,7 +138,8 @@ def step(
         kernel_calls=kernel_calls + generated.kernel_calls,
         resampled=resampled,
         distinct_fraction=distinct_fraction,
-        observations=path.observations(following),
+        observations=observations,
+        observed=observed,
     )
     return State(
         following, particles, log_weights, log_evidence, ancestors, genealogy, state.step + 1

@@ -26,7 +26,7 @@ from pymc_arm.path import Path
 
 __all__ = ["Checkpoint", "Journal", "Manifest", "open_journal"]
 
-FORMAT = 2
+FORMAT = 3
 # Writing may take this share of a run.
 LARGEST_OVERHEAD = 0.01
 

@@ -17,7 +17,6 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -174,7 +173,7 @@ def _serve(connection: Connection, others_end: Connection, parent: int, work: An
     def report(so_far: Unfinished) -> bool:
         if os.getppid() != parent:
             os._exit(1)
-        connection.send(replace(so_far.history[-1], observations=()))
+        connection.send(so_far.history[-1])
         return True
 
     while True:

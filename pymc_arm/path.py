@@ -148,9 +148,12 @@ class Path(ABC):
         """Return the name of what comes in with p_n, for progress, plots and warnings."""
         return f"x[{n}]"
 
-    def observations(self, n: Position) -> tuple[str, ...]:
-        """Return the names of the observations that come in with p_n, if the path knows them."""
-        return ()
+    def observations(self, n: Position) -> tuple[int, str]:
+        """Return how many observations come in with p_n, if the path knows them, and their name.
+
+        The name is empty unless there is a single one.
+        """
+        return 0, ""
 
     def reseed(self, rng: np.random.Generator, n: Position, size: int) -> Particles:
         """Draw new particles from p_n by another sampler (ARM-reseed)."""

@@ -269,9 +269,8 @@ def _history(chains: Sequence[Chain]) -> xr.Dataset:
                 columns[name][row, column] = getattr(info, field)
             introduced[row, column] = info.introduced
             resampled[row, column] = info.resampled
-            observations[row, column] = len(info.observations)
-            if len(info.observations) == 1:
-                observed[row, column] = info.observations[0]
+            observations[row, column] = info.observations
+            observed[row, column] = info.observed
     arrays: dict[str, np.ndarray] = {
         **columns,
         "introduced": introduced.astype(str),

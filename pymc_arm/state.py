@@ -29,7 +29,10 @@ class State:
 
 @dataclass(frozen=True)
 class Info:
-    """What happened in the step into p_n."""
+    """What happened in the step into p_n.
+
+    ``observations`` is how many came in with it, and ``observed`` the name of a single one.
+    """
 
     introduced: str
     effective_fraction: float
@@ -44,7 +47,8 @@ class Info:
     kernel_calls: int
     resampled: bool
     distinct_fraction: float
-    observations: tuple[str, ...] = ()
+    observations: int = 0
+    observed: str = ""
 
 
 @dataclass(frozen=True)

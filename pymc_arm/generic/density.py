@@ -151,10 +151,11 @@ class LogDensity:
             return np.zeros(len(points))
         restricted = self._restricted(selection)
         result = np.zeros(len(points))
+        own = _unless_ones(weights[selection])
         chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
         for first in range(0, len(points), chunk):
             parts = restricted.function(points[first : first + chunk])
-            result[first : first + chunk] = _add(parts, restricted.columns, weights[selection])
+            result[first : first + chunk] = _add(parts, restricted.columns, own)
         return result
 
     def terms_at(
@@ -182,7 +183,7 @@ class LogDensity:
         selection = np.flatnonzero(weights)
         if not len(selection):
             return np.zeros(values.shape)
-        columns, own = self._restricted(selection).columns, weights[selection]
+        columns, own = self._restricted(selection).columns, _unless_ones(weights[selection])
         parts_at = self._parts_at(points, np.array([column]), values[:, :, None], selection)
         result = np.concatenate([_add(parts, columns, own) for parts in parts_at])
         return result.reshape(values.shape)
@@ -285,18 +286,22 @@ class LogDensity:
         raise failure
 
 
+def _unless_ones(weights: np.ndarray) -> np.ndarray | None:
+    """Return weights, or None if there is no need of them."""
+    return None if np.all(weights == 1.0) else weights
+
+
 def _add(
-    parts: Sequence[np.ndarray], columns: np.ndarray | None, weights: np.ndarray
+    parts: Sequence[np.ndarray], columns: np.ndarray | None, weights: np.ndarray | None
 ) -> np.ndarray:
     """Return the weighted sum of the terms of each row, -inf where it is not a number."""
     if columns is not None:
         parts = [np.concatenate(parts, axis=1)[:, columns]]
-    plain = bool(np.all(weights == 1.0))
     total, done = np.zeros(len(parts[0])), 0
     with np.errstate(invalid="ignore"):  # +inf and -inf in one row
         for part in parts:
             width = part.shape[1]
-            total += part.sum(axis=1) if plain else part @ weights[done : done + width]
+            total += part.sum(axis=1) if weights is None else part @ weights[done : done + width]
             done += width
     total[np.isnan(total)] = -np.inf
     return total

@@ -157,16 +157,13 @@ class GenericPath(Path):
         label = self.plan.steps[n.step - 1].label
         return label if n.fraction == 1.0 else f"{label} ({n.fraction:.2g})"
 
-    def observations(self, n: Position) -> tuple[str, ...]:
-        """Return the data of a step, potentials left out."""
-        kinds = [block.kind for block in self.density.blocks]
+    def observations(self, n: Position) -> tuple[int, str]:
+        """Count the data of a step, potentials left out."""
+        is_data = np.array([block.kind == "data" for block in self.density.blocks], dtype=bool)
         rows = self.plan.steps[n.step - 1].data_terms
         owners = np.searchsorted(self.density.offsets, rows, side="right") - 1
-        return tuple(
-            name_term(self.density, row)
-            for row, owner in zip(rows.tolist(), owners.tolist(), strict=True)
-            if kinds[owner] == "data"
-        )
+        rows = rows[is_data[owners]]
+        return len(rows), name_term(self.density, int(rows[0])) if len(rows) == 1 else ""
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
         """Sweep over the coordinates that are in, until the start is forgotten."""
@@ -253,9 +250,9 @@ class GenericPath(Path):
             self.density.gradient.available()
 
     def particle_bytes(self) -> int:
-        """Return the size of a row of coordinates, and of the terms of those that move singly."""
-        single = self._discrete | (self._introduced > 0)
-        terms = int(self.plan.scopes[:, single].any(axis=1).sum())
+        """Return the size of a row of coordinates, and of the terms of a set that moves singly."""
+        _, sets, discrete_sets = self._sets(len(self.plan.steps))
+        terms = max((len(terms) for _, terms, _ in (*sets, *discrete_sets)), default=0)
         return 8 * (self.plan.layout.dimension + terms)
 
     def score(self, points: np.ndarray) -> np.ndarray | None:

@@ -233,13 +233,14 @@ class _Builder:
         introduced = np.zeros(dimension, dtype=bool)
         introduced[initial] = True
         active = np.zeros(self.density.count, dtype=bool)
-        initial_terms = np.flatnonzero(self.is_prior & ~self.scopes[:, ~introduced].any(axis=1))
+        # How many coordinates each term waits for.
+        awaited = np.count_nonzero(self.scopes[:, ~introduced], axis=1)
+        initial_terms = np.flatnonzero(self.is_prior & (awaited == 0))
         active[initial_terms] = True
         steps: list[Step] = []
 
         def activate() -> np.ndarray:
-            ready = ~active & ~self.is_prior & ~self.scopes[:, ~introduced].any(axis=1)
-            rows = np.flatnonzero(ready)
+            rows = np.flatnonzero(~active & ~self.is_prior & (awaited == 0))
             active[rows] = True
             return rows
 
@@ -251,6 +252,7 @@ class _Builder:
                 if parent != coordinate and not introduced[parent]:
                     introduce(int(parent))
             introduced[coordinate] = True
+            awaited[self.scopes[:, coordinate]] -= 1
             active[prior] = True
             slot = self.layout.slot_of(coordinate)
             method = "enumerate" if slot.discrete else "quadrature"
@@ -291,10 +293,9 @@ class _Builder:
             return shuffle.permutation(remaining).tolist()
         if wanted is not None:
             return [*wanted, *remaining.tolist()]
-        asked: list[int] = []
-        for row in np.flatnonzero(~self.is_prior):
-            asked.extend(np.flatnonzero(self.scopes[row] & ~introduced).tolist())
-        return [*dict.fromkeys(asked), *remaining.tolist()]
+        _, asked = np.nonzero(self.scopes[~self.is_prior] & ~introduced)
+        asked, firsts = np.unique(asked, return_index=True)
+        return [*asked[np.argsort(firsts)].tolist(), *remaining.tolist()]
 
     def _data_labels(self, rows: np.ndarray) -> tuple[str, ...]:
         labels = []

@@ -37,12 +37,13 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
     dimension = draws.shape[1]
     scopes = np.zeros((density.count, dimension), dtype=bool)
     chunk = max(1, LARGEST_TABLE // max(density.count, dimension, 1))
-    size = len(draws)
-    # Draws at which the density is zero say little, so the others are tried first.
-    finite = np.isfinite(density.sum(draws, np.ones(density.count)))
+    # Draws at which the density is zero say little, so the others are tried first, as far as it
+    # does not take long to tell them apart.
+    known = draws[: max(chunk, MOST_TRIALS)]
+    finite = np.isfinite(density.sum(known, np.ones(density.count)))
     order = np.argsort(~finite, kind="stable")
     for trial in range(int(np.clip(POINTS // max(dimension, 1), FEWEST_TRIALS, MOST_TRIALS))):
-        base = draws[order[trial % size]]
+        base = draws[order[trial % len(order)]]
         before = density.terms(base[None])[0]
         for first in range(0, dimension, chunk):
             coordinates = np.arange(first, min(first + chunk, dimension))

@@ -14,6 +14,7 @@ MODULES = (
     "calibration",
     "gpc",
     "gpc_sweep",
+    "gpc_bias",
     "rbm",
     "fuzz",
     "faults",

@@ -120,12 +120,13 @@ def make_settings(name: str, problems: Sequence[str]) -> Iterator[Setting]:
     if name == "reduced" and "usps" in problems:
         yield Setting(
             usps(),
-            ((100, 10), (400, 4)),
-            ((100, 10), (400, 4)),
+            ((100, 10), (400, 4), (1000, 10)),
+            ((100, 10), (400, 4), (1000, 10)),
             2,
             (
                 Annealed("prior", "hmc", (100,), 20, 1e-6),
                 Annealed("ep", "hmc", (50, 200), 20, 1e-3),
+                Annealed("prior", "rmhmc", (100,), 1, 1e-6),
                 Annealed("ep", "rmhmc", (10,), 4, 1e-2),
             ),
         )
@@ -275,6 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         problems=("small", "usps"),
         kernels=("hmc", "rmhmc"),
         bases=("prior", "ep"),
+        particles=("50", "100", "200", "400", "1000", "10000", "100000"),
     )
     for chosen in make_settings(options.setting, options.problems):
         kinds = tuple(
@@ -282,7 +284,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for kind in chosen.annealed
             if kind.kernel in options.kernels and kind.base in options.bases
         )
-        setting = replace(chosen, annealed=kinds)
+        sizes, ahead = (
+            tuple(pair for pair in pairs if str(pair[0]) in options.particles)
+            for pairs in (chosen.particles, chosen.lookahead)
+        )
+        setting = replace(chosen, annealed=kinds, particles=sizes, lookahead=ahead)
         problem = setting.problem
         size = len(problem.labels)
         file = options.output / f"gpc_time_accuracy_{size}.csv"
@@ -301,8 +307,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for part in () if options.redraw else options.parts:
                 rows += [print_row(row) for row in PARTS[part](setting, options.seed)]
         if file.exists():
-            new = {row.method for row in rows}
-            rows += [row for row in read_rows(file) if row.method not in new]
+            new = {(row.method, row.setting) for row in rows}
+            rows += [row for row in read_rows(file) if (row.method, row.setting) not in new]
         write_rows(file, rows)
         draw(setting, rows, approximations, file.with_suffix(".png"))
 

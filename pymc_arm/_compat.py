@@ -55,7 +55,12 @@ def find_model(model: Any) -> pm.Model:
                 "There is no model: give one, or call this inside of a `with model:` block."
             ) from error
     if not isinstance(model, pm.Model):
-        raise TypeError(f"model is of type {type(model).__name__}: give a pm.Model.")
+        remedy = "give a pm.Model"
+        if isinstance(model, int):
+            remedy = f"the model comes first, then draws={model}"
+        elif isinstance(model, list | tuple | dict):
+            remedy = "give one pm.Model; pymc_arm.compare takes several, in a dictionary"
+        raise TypeError(f"model is of type {type(model).__name__}: {remedy}.")
     return model
 
 

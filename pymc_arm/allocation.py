@@ -12,12 +12,7 @@ from numpy.typing import ArrayLike
 
 from pymc_arm.arm import Info
 
-__all__ = [
-    "increment_variances",
-    "minimum_variance",
-    "optimal_counts",
-    "predicted_variance",
-]
+__all__ = ["increment_variances", "optimal_counts", "predicted_variance"]
 
 
 def increment_variances(history: Sequence[Info]) -> np.ndarray:
@@ -79,15 +74,3 @@ def optimal_counts(variances: ArrayLike, budget: int) -> np.ndarray:
         counts[np.argmax(counts)] -= counts.sum() - budget
         counts = np.maximum(counts, 2)
     return counts
-
-
-def minimum_variance(variances: ArrayLike, budget: int) -> float:
-    """Return V_min = (sum sqrt(v_n))^2 / R_tot, eq. (7).
-
-    Examples
-    --------
-    >>> from pymc_arm.allocation import minimum_variance
-    >>> minimum_variance([1.0, 4.0, 1.0], budget=400)
-    0.04
-    """
-    return float(np.sum(np.sqrt(variances)) ** 2 / budget)

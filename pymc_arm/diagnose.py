@@ -183,34 +183,42 @@ def _weak_steps(history: xr.Dataset) -> Reason | None:
 
 def _few_ancestors(history: xr.Dataset) -> Reason | None:
     """Find steps whose particles were copies of few, not moved since (``move="adaptive"``)."""
-    distinct = history["distinct_fraction"].values
-    few = distinct < SMALLEST_FRACTION
-    if not few.any():
-        return None
-    names = _names(history, few)
-    return Reason(
+    return _low_steps(
+        history,
+        "distinct_fraction",
+        SMALLEST_FRACTION,
         "few ancestors",
-        f"Only {100 * np.nanmin(distinct):.0f} % of the particles were distinct when the run came "
-        f"to {', '.join(names[:3])}.",
+        "Only {lowest:.0f} % of the particles were distinct when the run came to {names}.",
         'Move copies apart with move="always", or use more draws.',
-        tuple(int(step) for step in np.flatnonzero(few.any(axis=0))),
-        names,
     )
 
 
 def _stuck(history: xr.Dataset) -> Reason | None:
     """Find moves that were hardly ever accepted."""
-    rate = history["acceptance_rate"].values
-    stuck = rate < SMALLEST_ACCEPTANCE
-    if not stuck.any():
-        return None
-    names = _names(history, stuck)
-    return Reason(
+    return _low_steps(
+        history,
+        "acceptance_rate",
+        SMALLEST_ACCEPTANCE,
         "stuck",
-        f"Moves were accepted in only {100 * np.nanmin(rate):.1f} % of the proposals at "
-        f"{', '.join(names[:3])}.",
+        "Moves were accepted in only {lowest:.1f} % of the proposals at {names}.",
         "Copies of particles were not moved apart there: use more draws, or reparameterise.",
-        tuple(int(step) for step in np.flatnonzero(stuck.any(axis=0))),
+    )
+
+
+def _low_steps(
+    history: xr.Dataset, column: str, limit: float, check: str, message: str, advice: str
+) -> Reason | None:
+    """Return a reason that names the steps at which a fraction is below its limit."""
+    fraction = history[column].values
+    low = fraction < limit
+    if not low.any():
+        return None
+    names = _names(history, low)
+    return Reason(
+        check,
+        message.format(lowest=100 * np.nanmin(fraction), names=", ".join(names[:3])),
+        advice,
+        tuple(int(step) for step in np.flatnonzero(low.any(axis=0))),
         names,
     )
 

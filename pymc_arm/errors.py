@@ -8,6 +8,7 @@ __all__ = [
     "ChainError",
     "CheckpointError",
     "ComparisonError",
+    "DataWarning",
     "ModelError",
     "PathError",
     "TimeLimitError",
@@ -26,6 +27,10 @@ class ZeroEvidenceWarning(ArmWarning):
 
 class TrustWarning(ArmWarning):
     """The estimate of log Z, or its standard error, should not be trusted as it stands."""
+
+
+class DataWarning(ArmWarning):
+    """Models that are compared have different data."""
 
 
 class PathError(RuntimeError):

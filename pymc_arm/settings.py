@@ -64,7 +64,8 @@ class Settings:
                 hint = f" Did you mean {similar[0]}?" if similar else ""
                 raise TypeError(
                     f"There is no option {name!r}.{hint} Besides the arguments of the function "
-                    f"itself, the settings of the algorithm are {', '.join(known)}."
+                    "itself, which help(pymc_arm.sample) explains, the settings of the algorithm "
+                    f"are {', '.join(known)}."
                 )
         return cls(**given)
 

@@ -2,18 +2,18 @@ import numpy as np
 import pytest
 
 from pymc_arm import Settings, run
-from pymc_arm.allocation import (
-    increment_variances,
-    minimum_variance,
-    optimal_counts,
-    predicted_variance,
-)
+from pymc_arm.allocation import increment_variances, optimal_counts, predicted_variance
 from pymc_arm.chains import pilot
 from pymc_arm.testing import TiltedNormals
 from tests.replicates import log_evidences
 
 # Resampled at every step and then moved to independent exact draws: what Theorem 1 assumes.
 IDEAL = {"variant": "rm", "resample_threshold": 1.0}
+
+
+def minimum_variance(variances, budget):
+    """Return V_min, eq. (7) of the paper."""
+    return np.sum(np.sqrt(variances)) ** 2 / budget
 
 
 def test_optimal_counts_follow_the_square_roots():

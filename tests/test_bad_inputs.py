@@ -135,6 +135,8 @@ def test_no_model(nothing_runs):
 WRONG_OBJECTS = [
     (lambda model, result: pymc_arm.sample(result), TypeError, "give a pm.Model"),
     (lambda model, result: pymc_arm.plan(result), TypeError, "give a pm.Model"),
+    (lambda model, result: pymc_arm.sample(500), TypeError, "comes first, then draws=500"),
+    (lambda model, result: pymc_arm.sample([model]), TypeError, "compare takes several"),
     (lambda model, result: pymc_arm.sample_path(model), TypeError, "path is of type Model"),
     (lambda model, result: pymc_arm.diagnose(model), ValueError, "Model has no group 'arm': give"),
     (lambda model, result: pymc_arm.sensitivity(model, result, {}), ValueError, "'posterior'"),

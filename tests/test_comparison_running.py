@@ -16,22 +16,22 @@ from pymc_arm.runs import Options
 from pymc_arm.sampling import sample_rounds
 
 OPTIONS = {"draws": 60, "chains": 2, "progressbar": False}
+RNG = np.random.default_rng(3)
+DESIGN = RNG.normal(size=(12, 2))
+DATA = 0.6 * DESIGN[:, 0] + RNG.normal(size=12)
 
 
 def regression(columns):
-    rng = np.random.default_rng(3)
-    design = rng.normal(size=(12, 2))
-    y = 0.6 * design[:, 0] + rng.normal(size=12)
     with pm.Model() as model:
         slopes = pm.Normal("slopes", 0, 1, shape=columns)
-        pm.Normal("y", pm.math.dot(design[:, :columns], slopes), 1.0, observed=y)
+        pm.Normal("y", pm.math.dot(DESIGN[:, :columns], slopes), 1.0, observed=DATA)
     return model
 
 
 def improper():
     with pm.Model() as model:
         mean = pm.Flat("mean")
-        pm.Normal("y", mean, 1.0, observed=[0.1])
+        pm.Normal("y", mean, 1.0, observed=DATA)
     return model
 
 

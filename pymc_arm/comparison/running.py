@@ -19,6 +19,8 @@ import numpy as np
 import pymc as pm
 
 from pymc_arm.chains import Chain
+from pymc_arm.comparison.data import warn_of_different_data
+from pymc_arm.comparison.reading import read_evidence
 from pymc_arm.errors import ChainError, ComparisonError
 from pymc_arm.executors import cancel, collect_chains, outcome_of, submit_chains
 from pymc_arm.forked import Outcome, Starts
@@ -42,11 +44,14 @@ def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[s
                 f"Model {name!r} is of type {type(model).__name__}: give a pm.Model, or what "
                 "pymc_arm.sample or pm.sample_smc returned."
             )
+        if not isinstance(model, pm.Model):
+            read_evidence(model)  # a result without log Z is refused before any model runs
     waiting = [name for name, model in models.items() if isinstance(model, pm.Model)]
     if keywords and not waiting:
         raise TypeError(
             f"{sorted(keywords)} would be passed to pymc_arm.sample, but every model has been run."
         )
+    warn_of_different_data(models)
     names = {option.name for option in fields(Options)}
     shared = Options(**{name: value for name, value in keywords.items() if name in names})
     others = {name: value for name, value in keywords.items() if name not in names}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from pymc_arm.comparison import compare, read_evidence
-from pymc_arm.plots.style import GRAY, new_axis
+from pymc_arm.plots.style import GRAY, new_axis, summarize
 from pymc_arm.results import Evidence
 
 if TYPE_CHECKING:
@@ -47,11 +47,8 @@ def plot_comparison(
     best = max(evidence.log_evidence for evidence in evidences.values())
     axis.axvline(best, color=GRAY, linestyle="--", linewidth=1, zorder=1)
     for place, evidence in enumerate(evidences.values()):
-        text = f"{evidence.log_evidence:.2f}"
-        if np.isfinite(evidence.standard_error):
-            text += f" ± {evidence.standard_error:.2g}"
         axis.annotate(
-            text,
+            summarize(evidence),
             (1.01, place),
             xycoords=("axes fraction", "data"),
             va="center",

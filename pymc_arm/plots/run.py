@@ -87,7 +87,9 @@ def plot_run(
     axes[3].locator_params(axis="y", integer=True, nbins=4)
     _name_steps(axes[3], history["introduced"].values.astype(str), gamma.shape[1])
     evidence = read_evidence(result)
-    axes[0].set_title(f"{summarize(evidence)}, {len(gamma)} chains", loc="left", fontsize="medium")
+    axes[0].set_title(
+        f"log Z = {summarize(evidence)}, {len(gamma)} chains", loc="left", fontsize="medium"
+    )
     return axes
 
 
@@ -149,7 +151,7 @@ def plot_estimates(result: InferenceTree, ax: "Axes | None" = None) -> "Axes":
         formatter.set_useOffset(False)
     if len(stages) > 1:
         axis.legend(frameon=False, loc="best", title=_estimate_title(attributes))
-    axis.set_title(summarize(read_evidence(result)), loc="left", fontsize="medium")
+    axis.set_title(f"log Z = {summarize(read_evidence(result))}", loc="left", fontsize="medium")
     return axis
 
 

@@ -50,8 +50,8 @@ def clean(axis: "Axes") -> None:
 
 
 def summarize(evidence: Evidence) -> str:
-    """Return log Z with its error as a title."""
-    text = f"log Z = {evidence.log_evidence:.2f}"
+    """Return log Z with its error."""
+    text = f"{evidence.log_evidence:.2f}"
     if np.isfinite(evidence.standard_error):
         text += f" ± {evidence.standard_error:.2g}"
     return text

@@ -13,9 +13,16 @@ COPIES = 5
 
 
 def estimate_memory(path: Path, draws: int, settings: Settings, workers: int) -> int:
-    """Return the bytes that a run needs at most: particles x dimension x rounds, a worker each."""
+    """Return the bytes that a run needs at most.
+
+    A worker needs particles x dimension x rounds, and what does not depend on the particles.
+    """
+    return workers * (path.fixed_bytes() + draws * _bytes_of_draw(path, settings))
+
+
+def _bytes_of_draw(path: Path, settings: Settings) -> int:
     rounds = 1 if settings.variant == "rm" else max(settings.max_rounds, 1)
-    return workers * draws * path.particle_bytes() * (rounds + COPIES)
+    return path.particle_bytes() * (rounds + COPIES)
 
 
 def available_memory() -> int | None:
@@ -44,12 +51,20 @@ def check_memory(path: Path, draws: int, settings: Settings, workers: int) -> No
     needed, available = estimate_memory(path, draws, settings, workers), available_memory()
     if available is None or needed <= available:
         return
-    fitting = int(draws * available / needed)
+    room = available / workers - path.fixed_bytes()
+    fitting = int(room / _bytes_of_draw(path, settings))
+    remedies = [f"draws={fitting:,} or fewer"] if fitting > 0 else []
+    if workers > 1:
+        remedies.append("fewer cores")
+    elif fitting > 0:
+        remedies.append("a smaller max_rounds")
+    else:
+        remedies.append("a machine with more memory, or a model of fewer variables")
     gigabytes = 1024.0**3
     share = f" on cores={workers}" if workers > 1 else ""
     raise MemoryError(
         f"draws={draws} particles of {path.particle_bytes():,} bytes in up to "
-        f"{settings.max_rounds} rounds{share} need about {needed / gigabytes:.3g} GiB, and "
-        f"{available / gigabytes:.3g} GiB are free. Use draws={fitting:,} or fewer"
-        + (", or fewer cores." if workers > 1 else ", or a smaller max_rounds.")
+        f"{settings.max_rounds} rounds{share}, and {path.fixed_bytes():,} bytes for each core, "
+        f"need about {needed / gigabytes:.3g} GiB, and {available / gigabytes:.3g} GiB are free. "
+        f"Use {', or '.join(remedies)}."
     )

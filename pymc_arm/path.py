@@ -199,6 +199,10 @@ class Path(ABC):
         second, _ = self.augment(rng, following, first, proposal)
         return _bytes(first) + (self.length - 1) * (_bytes(second) - _bytes(first))
 
+    def fixed_bytes(self) -> int:
+        """Return about how much memory a chain takes besides its particles."""
+        return 0
+
     def count(self, particles: Particles) -> int:
         """Return the number of particles in a set."""
         while isinstance(particles, (dict, tuple)):

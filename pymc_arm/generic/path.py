@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.generic.collapse import Collapsed, independent_sets
-from pymc_arm.generic.density import LogDensity
+from pymc_arm.generic.density import CHUNK, LogDensity
 from pymc_arm.generic.integrate import (
     Grid,
     Reference,
@@ -36,6 +36,8 @@ SHORTEST = 1e-8
 RELATIVE_TOLERANCE = 0.01
 # Smaller blocks move as well without gradients.
 SMALLEST_GRADIENT = 12
+# Square matrices that fitting both halves of a cloud holds at once, and arrays of an evaluation.
+MATRICES, ARRAYS = 8, 10
 
 
 @dataclass(frozen=True)
@@ -254,6 +256,11 @@ class GenericPath(Path):
         _, sets, discrete_sets = self._sets(len(self.plan.steps))
         terms = max((len(terms) for _, terms, _ in (*sets, *discrete_sets)), default=0)
         return 8 * (self.plan.layout.dimension + terms)
+
+    def fixed_bytes(self) -> int:
+        """Return the size of the matrices that moves fit, and of the terms of a few points."""
+        continuous = int(np.sum(~self._discrete))
+        return 8 * (MATRICES * continuous**2 + ARRAYS * max(self.density.count, CHUNK))
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f_N, if the dimension is large enough for it to help."""

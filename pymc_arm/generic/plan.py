@@ -233,8 +233,8 @@ class _Builder:
         introduced = np.zeros(dimension, dtype=bool)
         introduced[initial] = True
         active = np.zeros(self.density.count, dtype=bool)
-        # How many coordinates each term waits for.
-        awaited = np.count_nonzero(self.scopes[:, ~introduced], axis=1)
+        # How many coordinates each term waits for; columns of a large table are far apart.
+        awaited, columns = self.scopes[:, ~introduced].sum(axis=1), self.scopes.T.copy()
         initial_terms = np.flatnonzero(self.is_prior & (awaited == 0))
         active[initial_terms] = True
         steps: list[Step] = []
@@ -252,7 +252,7 @@ class _Builder:
                 if parent != coordinate and not introduced[parent]:
                     introduce(int(parent))
             introduced[coordinate] = True
-            awaited[self.scopes[:, coordinate]] -= 1
+            np.subtract(awaited, columns[coordinate], out=awaited)
             active[prior] = True
             slot = self.layout.slot_of(coordinate)
             method = "enumerate" if slot.discrete else "quadrature"

@@ -35,7 +35,7 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
         Prior draws, (size, dimension), at least two.
     """
     dimension = draws.shape[1]
-    scopes = np.zeros((density.count, dimension), dtype=bool)
+    changed = np.zeros((dimension, density.count), dtype=bool)
     chunk = max(1, LARGEST_TABLE // max(density.count, dimension, 1))
     # Draws at which the density is zero say little, so the others are tried first, as far as it
     # does not take long to tell them apart.
@@ -53,7 +53,8 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
                 different = column[np.isfinite(column) & (column != base[coordinate])]
                 if len(different):
                     points[row, coordinate] = different[(trial * 7) % len(different)]
-            scopes[:, coordinates] |= (density.terms(points) != before).T
+            changed[coordinates] |= density.terms(points) != before
+    scopes = np.ascontiguousarray(changed.T)
     for number, slot in enumerate(layout.slots):
         # A flat prior does not change, but it is the prior of its own element all the same.
         own = np.arange(density.sizes[number])

@@ -133,7 +133,7 @@ def run_on_cluster(models: int, chains: int, draws: int, workers: int) -> float:
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     candidates = {str(seed): build(seed) for seed in range(1, models + 1)}
     with (
-        LocalCluster(workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         options = {"executor": client.get_executor(), "random_seed": 1, "progressbar": False}

@@ -349,7 +349,9 @@ def test_a_dask_worker_killed_in_the_middle_changes_nothing(tmp_path):
     path = Traced([0.1] * 20)
     expected = [chain.log_evidence for chain in run_all(GaussianChain([0.1] * 20), cores=1)]
     with (
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
         distributed.Client(cluster) as client,
         ThreadPoolExecutor(1) as killer,
     ):

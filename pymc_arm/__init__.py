@@ -22,7 +22,7 @@ from pymc_arm.errors import (
     ZeroEvidenceWarning,
 )
 from pymc_arm.evidence_path import EvidencePath, evidence_path
-from pymc_arm.families import Family, Match, families, register, unregister
+from pymc_arm.families import Family, Match, known_families, register, unregister
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.sensitivity import sensitivity
@@ -68,8 +68,8 @@ __all__ = [
     "compare",
     "diagnose",
     "evidence_path",
-    "families",
     "gpc",
+    "known_families",
     "plan",
     "plots",
     "rbm",

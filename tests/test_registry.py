@@ -94,7 +94,7 @@ def install(tmp_path, monkeypatch):
 
 def test_a_registered_family_is_used(model, other_model):
     pymc_arm.register(Chains())
-    assert "tiny chains" in pymc_arm.families()
+    assert "tiny chains" in pymc_arm.known_families()
     family, answers = find_family(model)
     assert family.name == "tiny chains"
     assert answers["tiny chains"] == Match(True, "by its name")
@@ -162,8 +162,14 @@ def test_a_family_by_name(model, other_model):
 def test_register_and_unregister():
     pymc_arm.register(Chains())
     pymc_arm.unregister("tiny chains")
-    assert "tiny chains" not in pymc_arm.families()
+    assert "tiny chains" not in pymc_arm.known_families()
     with pytest.raises(KeyError, match="tiny chains"):
         pymc_arm.unregister("tiny chains")
     with pytest.raises(TypeError, match="no match"):
         pymc_arm.register(object())
+
+
+def test_modules_of_families_can_be_imported_by_their_full_name():
+    import pymc_arm.families.registry as registry
+
+    assert registry.known_families is pymc_arm.known_families

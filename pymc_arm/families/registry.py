@@ -17,7 +17,7 @@ from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.path import Path
 
-__all__ = ["Family", "Match", "families", "find_family", "register", "unregister"]
+__all__ = ["Family", "Match", "find_family", "known_families", "register", "unregister"]
 
 ENTRY_POINT_GROUP = "pymc_arm.families"
 _registered: dict[str, "Family"] = {}
@@ -76,7 +76,7 @@ def unregister(name: str) -> None:
     del _registered[name]
 
 
-def families() -> dict[str, Family]:
+def known_families() -> dict[str, Family]:
     """Return all families by name: entry points first, registered ones last."""
     return {**_installed(tuple(sys.path)), **_registered}
 
@@ -108,7 +108,7 @@ def find_family(model: pm.Model, family: str = "auto") -> tuple[Family | None, d
     """
     if family == "generic":
         return None, {}
-    known = families()
+    known = known_families()
     if family != "auto":
         if family not in known:
             raise ValueError(

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from pymc_arm.generic.cloud import score_covariance
-from pymc_arm.resampling import effective_sample_size
+from pymc_arm.resampling import effective_share
 
 __all__ = ["Approximation", "BentStudent", "Mixture", "fit"]
 
@@ -82,9 +82,7 @@ def _overlap(
 ) -> float:
     """Return the effective share of a few draws as importance samples of the posterior."""
     trial = approximation.draw(rng, TRIAL_DRAWS)
-    weights = log_density(trial) - approximation.log_density(trial)
-    weights = np.where(np.isnan(weights), -np.inf, weights)
-    return effective_sample_size(weights) / len(weights)
+    return effective_share(log_density(trial) - approximation.log_density(trial))
 
 
 def _mixture_score(training: np.ndarray, held_out: np.ndarray, components: int) -> float:

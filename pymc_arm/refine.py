@@ -13,6 +13,10 @@ bilinear in those and in the draws that judge it: each pair of draws is counted 
 role, and the error of the mean over chains has twice the variance that independent bridges would
 have. Hence the variance from the draws of the posterior is counted twice; that from the draws of q,
 which are independent, is not.
+
+Where q fits, draws of it are worth as much as particles, and cost one evaluation instead of a whole
+path. So there are many of them, and the bridge comes close to importance sampling, with the
+particles to guard the tails.
 """
 
 from collections.abc import Sequence
@@ -24,15 +28,18 @@ import numpy as np
 
 from pymc_arm.approximation import fit
 from pymc_arm.path import join, select
-from pymc_arm.resampling import effective_sample_size, log_mean_exp
+from pymc_arm.resampling import effective_share, log_mean_exp
 from pymc_arm.spaces import Space
 
 __all__ = ["Bridge", "bridge", "refine_chains"]
 
 # Below this share of effective draws on either side, q and the posterior hardly meet.
 SMALLEST_OVERLAP = 0.05
-# A space in which they overlap more than this is good enough.
-GOOD_OVERLAP = 0.9
+# A space in which they overlap more than this is good enough: many draws of q make up for the rest.
+GOOD_OVERLAP = 0.7
+# Draws of q for each particle, and what share of them must be effective for more to be worthwhile.
+FIRST_PROPOSALS = 2
+WORTHWHILE = 0.5
 TRIAL_PARTICLES = 200
 ITERATIONS = 1000
 
@@ -140,10 +147,15 @@ def _fit_and_bridge(
     approximation = fit(log_density, rng, space.points(others), space.score)
     points = space.points(cloud)
     at_draws = space.log_ratio(cloud) - approximation.log_density(points)
-    # More draws from q are cheap, and take its side of the error away.
-    proposals = approximation.draw(rng, 2 * len(points))
-    at_proposals = log_density(proposals) - approximation.log_density(proposals)
-    return bridge(at_draws, at_proposals, approximation.components, families)
+
+    at_proposals: list[np.ndarray] = []
+    wanted = FIRST_PROPOSALS
+    while len(at_proposals) * FIRST_PROPOSALS < wanted:
+        proposals = approximation.draw(rng, FIRST_PROPOSALS * len(points))
+        at_proposals.append(log_density(proposals) - approximation.log_density(proposals))
+        if effective_share(at_proposals[0]) > WORTHWHILE:
+            wanted = space.proposals
+    return bridge(at_draws, np.concatenate(at_proposals), approximation.components, families)
 
 
 def bridge(
@@ -179,19 +191,18 @@ def bridge(
             break
         log_ratio = updated
     # Relative variances of the two means (Fruehwirth-Schnatter, 2004).
-    overlaps = [effective_sample_size(n) / len(n) for n in (numerator, denominator)]
+    overlaps = [effective_share(n) for n in (numerator, denominator)]
     proposal_variance, cloud_variance = (
         (1 / overlap - 1) / len(draws)
         for overlap, draws in zip(overlaps, (second, first), strict=True)
     )
     cloud_variance = max(cloud_variance, _family_variance(denominator, families))
     # How much of q's draws the posterior would accept, and the other way round.
-    weights = effective_sample_size(second) / len(second)
     return Bridge(
         shift + log_ratio,
         float(proposal_variance + cloud_variance),
         float(cloud_variance),
-        float(min(*overlaps, weights)),
+        float(min(*overlaps, effective_share(second))),
         components,
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 __all__ = [
     "SCHEMES",
     "effective_sample_size",
+    "effective_share",
     "log_mean_exp",
     "log_sum_exp",
     "normalize",
@@ -52,6 +53,20 @@ def effective_sample_size(log_weights: np.ndarray) -> float:
         return 0.0 if largest == -np.inf else np.nan
     weights = np.exp(log_weights - largest)  # before squaring: logs of 1e16 have no digits left
     return float(np.sum(weights) ** 2 / np.sum(weights**2))
+
+
+def effective_share(log_weights: np.ndarray) -> float:
+    """Return R_eff / R, with weights that are not numbers as zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_arm.resampling import effective_share
+    >>> effective_share(np.array([0.0, 0.0, np.nan, -np.inf]))
+    0.5
+    """
+    usable = np.where(np.isnan(log_weights), -np.inf, log_weights)
+    return effective_sample_size(usable) / len(usable)
 
 
 def variance_of_mean(log_weights: np.ndarray, log_values: np.ndarray | float) -> float:

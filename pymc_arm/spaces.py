@@ -15,6 +15,10 @@ __all__ = ["Space", "Whole"]
 class Space(Protocol):
     """Coordinates g of particles at p_N, and a density h(x | g) for the others."""
 
+    @property
+    def proposals(self) -> int:
+        """How many draws of g for each particle cost less than exploring did."""
+
     def around(self, particles: Any) -> "Space":
         """Return the same space, with h made for where these particles are."""
 
@@ -39,6 +43,8 @@ class Whole:
     path
         A :class:`pymc_arm.Path` with ``continuous`` and ``log_density``.
     """
+
+    proposals = 20
 
     def __init__(self, path: Any) -> None:
         self._path = path

@@ -76,6 +76,7 @@ class Collapsed:
     log_normalizer: float
     collapsed: np.ndarray
     references: tuple[Reference, ...] = ()
+    proposals: int = 2
 
     @functools.cached_property
     def _sets(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

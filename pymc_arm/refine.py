@@ -37,9 +37,8 @@ __all__ = ["Bridge", "bridge", "refine_chains"]
 SMALLEST_OVERLAP = 0.05
 # A space in which they overlap more than this is good enough: many draws of q make up for the rest.
 GOOD_OVERLAP = 0.7
-# Draws of q for each particle, and what share of them must be effective for more to be worthwhile.
+# Draws of q for each particle that show how well they overlap; if so, there will be more.
 FIRST_PROPOSALS = 2
-WORTHWHILE = 0.5
 TRIAL_PARTICLES = 200
 ITERATIONS = 1000
 
@@ -148,14 +147,19 @@ def _fit_and_bridge(
     points = space.points(cloud)
     at_draws = space.log_ratio(cloud) - approximation.log_density(points)
 
-    at_proposals: list[np.ndarray] = []
-    wanted = FIRST_PROPOSALS
-    while len(at_proposals) * FIRST_PROPOSALS < wanted:
-        proposals = approximation.draw(rng, FIRST_PROPOSALS * len(points))
-        at_proposals.append(log_density(proposals) - approximation.log_density(proposals))
-        if effective_share(at_proposals[0]) > WORTHWHILE:
-            wanted = space.proposals
-    return bridge(at_draws, np.concatenate(at_proposals), approximation.components, families)
+    first = approximation.draw(rng, FIRST_PROPOSALS * len(points))
+    at_proposals = [log_density(first) - approximation.log_density(first)]
+    few = bridge(at_draws, at_proposals[0], approximation.components, families)
+    rounds = space.proposals // FIRST_PROPOSALS
+    if not few.trustworthy or rounds == 1:
+        return few
+    # In parts, so that they need no more memory than the first.
+    for _ in range(rounds - 1):
+        more = approximation.draw(rng, len(first))
+        at_proposals.append(log_density(more) - approximation.log_density(more))
+    many = bridge(at_draws, np.concatenate(at_proposals), approximation.components, families)
+    # How well they overlap must not depend on how often q was asked: rare draws would dominate.
+    return replace(many, overlap=few.overlap)
 
 
 def bridge(
@@ -166,10 +170,10 @@ def bridge(
 ) -> Bridge:
     """Estimate log Z by the optimal bridge between draws from the posterior and from q.
 
-    With l = log f - log q, ``first`` at N_1 posterior draws and ``second`` at N_2 draws from q, and
+    With l = log f - log q, ``first`` at posterior draws and ``second`` at N_2 draws from q, and
     s_k = N_k / (N_1 + N_2), r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by
     the mean of 1 / (s_1 e^l + s_2 r) over the posterior. Posterior draws of one family count as
-    dependent.
+    dependent: N_1 is how many independent ones they are worth at least.
     """
     # Where q is zero l is infinite, and 1 / e^l is zero; what is not a number says nothing.
     usable = first > -np.inf
@@ -178,7 +182,8 @@ def bridge(
     second = np.where(np.isnan(second), -np.inf, second)
     if not np.isfinite(first).any() or not np.isfinite(second).any():
         return Bridge(np.nan, np.inf, np.inf, 0.0, components)
-    share = np.log(len(first) / (len(first) + len(second)))
+    worth = len(first) ** 2 / float((np.bincount(families) ** 2.0).sum())
+    share = np.log(worth / (worth + len(second)))
     rest = np.log1p(-np.exp(share))
     shift = float(np.median(first))
     log_ratio = 0.0

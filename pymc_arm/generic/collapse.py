@@ -29,6 +29,9 @@ __all__ = ["Collapsed", "independent_sets"]
 # Elements of a table of terms that are held at once, and the nodes of a grid.
 LARGEST_TABLE = 8_000_000
 MOST_NODES = 50
+# The evaluations that draws are worth a particle, about those of exploring, and how many draws.
+EVALUATIONS = 1000
+PROPOSALS = 2, 20
 # A set that is a smaller share of all coordinates leaves q as much to do as before.
 SMALLEST_SHARE = 0.3
 
@@ -76,7 +79,13 @@ class Collapsed:
     log_normalizer: float
     collapsed: np.ndarray
     references: tuple[Reference, ...] = ()
-    proposals: int = 2
+
+    @property
+    def proposals(self) -> int:
+        """How many draws for each particle cost less than exploring did."""
+        discrete = [self.supports.get(int(coordinate)) for coordinate in self.collapsed]
+        nodes = sum(MOST_NODES if s is None else len(s.values) for s in discrete)
+        return int(np.clip(EVALUATIONS // nodes, *PROPOSALS))
 
     @functools.cached_property
     def _sets(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

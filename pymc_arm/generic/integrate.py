@@ -41,7 +41,7 @@ FINE = np.array(
 )
 LARGEST_REFINEMENTS = 8
 # Refinement ends when so many particles have found their peak; the others pay in variance.
-ENOUGH_STABLE = 0.995
+ENOUGH_SETTLED = 0.999
 # Wider supports are enumerated in a window around the best of a few values.
 LARGEST_ENUMERATION = 64
 # How often the place where a density drops to zero is halved, and how far below the peak it may
@@ -105,13 +105,17 @@ def quadrature(conditional: Conditional, reference: Reference, size: int) -> Gri
     nodes = np.tile(coarse, (size, 1))
     values = _floor(conditional(nodes))
     center, scale = _local_normal(nodes, values)
+    settled = np.zeros(size, bool)
     for _ in range(LARGEST_REFINEMENTS):
         nodes, values = _extend(conditional, nodes, values, center, scale, MIDDLE, reference.bound)
-        previous_center, previous_scale = center, scale
-        center, scale = _local_normal(nodes, values)
-        stable = np.abs(center - previous_center) < 0.5 * scale
-        stable &= np.abs(np.log(scale / previous_scale)) < 0.5
-        if stable.mean() > ENOUGH_STABLE:
+        new_center, new_scale = _local_normal(nodes, values)
+        stable = np.abs(new_center - center) < 0.5 * new_scale
+        stable &= np.abs(np.log(new_scale / scale)) < 0.5
+        # One that has settled stays: the same nodes once more would tell nothing about it.
+        center = np.where(settled, center, new_center)
+        scale = np.where(settled, scale, new_scale)
+        settled |= stable
+        if settled.mean() > ENOUGH_SETTLED:
             break
     nodes, values = _extend(conditional, nodes, values, center, scale, FINE, reference.bound)
     nodes, values = _find_edges(conditional, nodes, values)
@@ -280,9 +284,13 @@ def _log_sum(values: np.ndarray) -> np.ndarray:
 
 
 def _local_normal(nodes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return centre and scale of the parabola through the best node and its neighbours."""
+    """Return centre and scale of the parabola through the best node and its neighbours.
+
+    A peak beyond the nodes may be as far away as they are wide.
+    """
     rows = np.arange(len(nodes))
-    best = np.clip(values.argmax(axis=1), 1, nodes.shape[1] - 2)
+    highest = values.argmax(axis=1)
+    best = np.clip(highest, 1, nodes.shape[1] - 2)
     x0, x1, x2 = (nodes[rows, best + shift] for shift in (-1, 0, 1))
     y0, y1, y2 = (values[rows, best + shift] for shift in (-1, 0, 1))
     with np.errstate(all="ignore"):
@@ -292,8 +300,9 @@ def _local_normal(nodes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np
         scale = np.sqrt(-1 / curvature)
         width = x2 - x0
     bad = ~np.isfinite(center) | ~np.isfinite(scale) | (curvature >= 0)
-    best_node = nodes[rows, values.argmax(axis=1)]
-    center = np.where(bad, best_node, np.clip(center, x0, x2))
+    reach = nodes[:, -1] - nodes[:, 0]
+    low, high = np.where(highest < best, x0 - reach, x0), np.where(highest > best, x2 + reach, x2)
+    center = np.where(bad, nodes[rows, highest], np.clip(center, low, high))
     # Neighbours can't resolve less than a part of their distance, nor should they look too far.
     return center, np.where(bad, 0.1 * width, np.clip(scale, 1e-4 * width, 2.0 * width))
 

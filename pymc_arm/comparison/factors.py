@@ -128,14 +128,17 @@ class BayesFactor:
             winner, loser = loser, winner
             shown = replace(self, log=-self.log)
         low, high = shown.log_interval()
+        digits = 3
         if not math.isfinite(shown.standard_error):
             error = ", of unknown error"
         else:
-            error = f" (95 % interval {_power(low)} to {_power(high)})"
+            # As many as tell the ends of the interval apart.
+            digits = min(max(digits, 1 - math.floor(math.log10(max(high - low, 1e-9)))), 6)
+            error = f" (95 % interval {_power(low, digits)} to {_power(high, digits)})"
         verb = "favour" if self.settled else "lean towards"
         sentence = (
-            f"The data {verb} {winner} over {loser}: Bayes factor {_power(shown.log)}{error}; "
-            f"on the scale of {title}: {self.strength()}."
+            f"The data {verb} {winner} over {loser}: Bayes factor "
+            f"{_power(shown.log, digits)}{error}; on the scale of {title}: {self.strength()}."
         )
         return sentence if self.settled else f"{sentence} The error leaves the order open."
 
@@ -236,12 +239,13 @@ def _exponential(value: float) -> float:
         return math.inf
 
 
-def _power(log_value: float) -> str:
+def _power(log_value: float, digits: int) -> str:
     """Return exp(log_value) in decimal notation, however large or small it is."""
     if not math.isfinite(log_value):
         return {math.inf: "infinity", -math.inf: "0"}.get(log_value, "unknown")
     if abs(log_value) < 13:
-        return f"{math.exp(log_value):.3g}" if log_value < 7 else f"{math.exp(log_value):,.0f}"
+        value = math.exp(log_value)
+        return f"{value:.{digits}g}" if log_value < 7 else f"{value:,.0f}"
     exponent = math.floor(log_value / math.log(10))
     mantissa = math.exp(log_value - exponent * math.log(10))
     if f"{mantissa:.1f}" == "10.0":

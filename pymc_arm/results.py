@@ -124,7 +124,10 @@ class Estimates:
 
 
 def choose(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
-    """Pool both estimates, and choose: the refined one, if q overlaps and its error is smaller."""
+    """Pool both estimates, and choose: the refined one, if q overlaps and its error is smaller.
+
+    The floor of exploring is left out of the comparison, since it is seldom the error.
+    """
     if not any(chain.run.history for chain in chains):  # there was nothing to estimate
         exact = Evidence(chains[0].log_evidence, 0.0, 1)
         return Estimates(exact, None, np.nan, "explore")
@@ -138,7 +141,7 @@ def choose(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
         overlap = min((b.overlap for b in bridges), default=np.nan)
         return Estimates(explore, None, float(overlap), "explore")
     refined = pool([b.log_evidence for b in bridges], [b.variance for b in bridges])
-    better = wanted is True or refined.standard_error < explore.standard_error
+    better = wanted is True or refined.standard_error < explored.standard_error
     overlap = min(b.overlap for b in bridges)
     return Estimates(explore, refined, float(overlap), "refine" if better else "explore")
 

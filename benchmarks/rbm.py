@@ -21,6 +21,8 @@ from scipy.special import expit
 
 import pymc_arm
 from benchmarks.ceiling import measure_gain
+from benchmarks.rbm_rows import Row, claims
+from pymc_arm.allocation import predicted_variance
 from pymc_arm.arm import initialize, iterate
 from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
 from pymc_arm.families.rbm.direct import TEMPERED_SETTINGS
@@ -36,6 +38,8 @@ MACHINES = {
     "pcd": ("rbm_pcd_500.npz", 1006.57, 0.05),
     "small": ("rbm_784x15.npz", 215.138406, 0.0),
 }
+# The paper's: twice as many for PCD.
+RESEED_TRANSITIONS = {"cd25": 1500, "pcd": 3000, "small": 1500}
 
 
 @dataclass(frozen=True)
@@ -160,53 +164,42 @@ def annealed_importance_sampling(
     return log_start + log_mean_exp(log_weights), temperatures
 
 
-def summarize(
-    name: str, estimates: np.ndarray, seconds: float, reference: float, error: float
-) -> None:
-    """Print one line: bias, spread, the pooled estimate and the cost of precision."""
-    errors = estimates - reference
-    ratios = np.exp(errors)
-    pooled = np.log(ratios.mean())
-    pooled_error = ratios.std(ddof=1) / ratios.mean() / np.sqrt(len(ratios))
-    distance = pooled / np.hypot(pooled_error, error)
-    print(
-        f"{name:28s} mean {estimates.mean():9.3f}  sd {estimates.std(ddof=1):6.3f}  "
-        f"log mean Z {reference + pooled:9.3f} ({distance:+5.1f} se)  {seconds:7.2f} cpu s  "
-        f"MSE x s {np.mean(errors**2) * seconds:8.3f}",
-        flush=True,
-    )
-
-
 def main_rbm(arguments: list[str]) -> None:
-    """Compare all methods on trained machines."""
+    """Compare all methods on trained machines, and say which claims of the paper hold."""
     parser = argparse.ArgumentParser(prog="benchmarks rbm", description=main_rbm.__doc__)
     parser.add_argument("--machines", nargs="+", choices=MACHINES, default=["cd25", "pcd"])
     parser.add_argument("--particles", nargs="+", type=int, default=[100, 1000])
-    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument(
+        "--cell", type=float, default=np.inf, help="no more runs than fit into so many seconds"
+    )
+    parser.add_argument("--fewest", type=int, default=4, help="runs, however long they take")
     names = [method.name for method in METHODS]
     parser.add_argument("--methods", nargs="+", choices=names, default=names)
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--ais-chains", type=int, default=100)
-    parser.add_argument("--reseed-transitions", type=int, default=1500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--no-ais", action="store_true", help="leave AIS at equal time out")
+    parser.add_argument(
+        "--ais", nargs="*", choices=names, default=["ARM", "tempered"], help="who AIS is timed by"
+    )
     options = parser.parse_args(arguments)
     digits = load_digits()
     base_rates = digits.mean(axis=0)
     for name in options.machines:
         machine = load_machine(name)
-        _, reference, error = MACHINES[name]
+        reference = MACHINES[name][1:]
         for particles in options.particles:
-            print(f"\n{name}: log Z {reference} (se {error}); R = {particles}, {options.runs} runs")
+            print(f"\n{name}: log Z {reference[0]} (se {reference[1]}); R = {particles}")
+            rows = []
             for method in METHODS:
                 if method.name not in options.methods:
                     continue
-                path = build_path(method, machine, digits, options)
-                estimates, seconds = repeat(
-                    partial(run_path, path, particles, method.settings), options.runs, options.seed
-                )
-                summarize(method.name, estimates, seconds, reference, error)
-                if options.no_ais:
+                path = build_path(method, name, digits, options)
+                estimate = partial(run_path, path, particles, method.settings)
+                found, seconds = repeat(estimate, options)
+                rows.append(Row(method.name, found[:, 0], seconds, reference, found[:, 1]))
+                print(rows[-1], flush=True)
+                if method.name not in options.ais:
                     continue
                 anneal = partial(
                     annealed_importance_sampling,
@@ -217,48 +210,58 @@ def main_rbm(arguments: list[str]) -> None:
                 )
                 _, fitting = anneal(10**6, np.random.default_rng(0), seconds)
                 fitting = max(fitting, 2)
-                estimates, seconds = repeat(
-                    partial(first_of, anneal, fitting), options.runs, options.seed
-                )
-                summarize(f"   AIS, K = {fitting}", estimates, seconds, reference, error)
+                found, seconds = repeat(partial(first_of, anneal, fitting), options)
+                rows.append(Row(f"   AIS, K = {fitting}", found[:, 0], seconds, reference))
+                print(rows[-1], flush=True)
+            print("\n".join(claims(rows)))
 
 
 def build_path(
-    method: Method, machine: Machine, digits: np.ndarray, options: argparse.Namespace
+    method: Method, name: str, digits: np.ndarray, options: argparse.Namespace
 ) -> RBMPath | TemperedRBMPath:
+    machine = load_machine(name)
     if method.path is not None:
         return RBMPath(
             machine,
             data=digits,
             threads=options.threads,
-            reseed_transitions=options.reseed_transitions,
+            reseed_transitions=RESEED_TRANSITIONS[name],
             **method.path,
         )
     began = time.process_time()
     path = TemperedRBMPath(machine, digits, threads=options.threads, random_seed=options.seed)
-    print(f"{'':28s} biases on the way: {time.process_time() - began:.2f} cpu s, once")
+    print(f"{'':22s} biases on the way: {time.process_time() - began:.2f} cpu s, once")
     return path
 
 
 def run_path(
     path: RBMPath | TemperedRBMPath, particles: int, settings: dict, rng: np.random.Generator
-) -> float:
-    return pymc_arm.run(path, rng, particles, **settings).log_evidence
+) -> tuple[float, float]:
+    """Return log Z-hat, and the variance that the run predicts of it."""
+    found = pymc_arm.run(path, rng, particles, **settings)
+    state = found.state
+    by_families = state.genealogy.variance(state.log_weights)
+    return found.log_evidence, max(predicted_variance(found.history), by_families)
 
 
-def first_of(anneal: Callable, temperatures: int, rng: np.random.Generator) -> float:
-    return anneal(temperatures, rng)[0]
+def first_of(anneal: Callable, temperatures: int, rng: np.random.Generator) -> tuple[float]:
+    return (anneal(temperatures, rng)[0],)
 
 
 def repeat(
-    estimate: Callable[[np.random.Generator], float], runs: int, seed: int
+    estimate: Callable[[np.random.Generator], tuple[float, ...]], options: argparse.Namespace
 ) -> tuple[np.ndarray, float]:
-    """Return the estimates of several runs, and the processor time of one in seconds."""
+    """Return what each of several runs found, and the processor time of one in seconds."""
+    found: list[tuple[float, ...]] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pymc_arm.TrustWarning)
         began = time.process_time()
-        estimates = [estimate(np.random.default_rng([seed, index])) for index in range(runs)]
-        return np.array(estimates), (time.process_time() - began) / runs
+        for index in range(options.runs):
+            seconds = time.process_time() - began
+            if index >= options.fewest and seconds * (index + 1) / index > options.cell:
+                break
+            found.append(estimate(np.random.default_rng([options.seed, index])))
+        return np.array(found), (time.process_time() - began) / len(found)
 
 
 def shortest(function: Callable[[], object], clock: Callable[[], float]) -> float:

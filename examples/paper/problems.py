@@ -68,7 +68,7 @@ def small_machine(hidden: int = 8) -> Trained:
     data = (load_digits().data > 8).astype(np.uint8)
     fitted = BernoulliRBM(hidden, learning_rate=0.1, n_iter=10, random_state=1).fit(data)
     machine = Machine.from_sklearn(fitted)
-    return Trained(f"64 x {hidden}", machine, data, 8, machine.exact_log_evidence(), 0.0)
+    return Trained("digits", machine, data, 8, machine.exact_log_evidence(), 0.0)
 
 
 def trained_machine(name: str) -> Trained:

@@ -48,10 +48,8 @@ def rbm(
 
     Parameters
     ----------
-    W
-        Weights, (visible unit, hidden unit), or a :class:`Machine`.
-    a, b
-        Biases of the visible and of the hidden units; zero by default.
+    W, a, b
+        As of :class:`Machine`; ``W`` may also be a machine itself.
     draws
         R, the number of particles in each chain.
     chains
@@ -67,11 +65,8 @@ def rbm(
         second nor ``variant="reseed"`` is given.
     gibbs_steps
         Gibbs steps in a move: by default one on the tempered path, and the paper's ten otherwise.
-    threads
-        How many threads work on the particles; by default one for each processor. The result
-        does not depend on it.
-    layer, order, lookahead, strength, reseed_transitions
-        Options of :class:`RBMPath`.
+    threads, layer, order, lookahead, strength, reseed_transitions
+        Options of :class:`RBMPath`; the tempered path has the first of them.
     **kwargs
         Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them. Those
         of ``variant="arm"`` have other defaults than the paper's threshold of 0.7 and 3 rounds:

@@ -64,12 +64,8 @@ class RBM(pm.Discrete):
 
     Parameters
     ----------
-    W
-        Weights, (visible unit, hidden unit).
-    a
-        Biases of the visible units; zero by default.
-    b
-        Biases of the hidden units; zero by default.
+    W, a, b
+        As of :class:`Machine`; numbers, or variables of the model.
 
     Examples
     --------

@@ -69,11 +69,8 @@ class TemperedRBMPath(Path):
         Training data, (example, visible unit), zeros and ones: where the base rates come from.
     gibbs_steps
         The number of Gibbs steps at each temperature.
-    threads
-        How many threads work on the particles; by default one for each processor. The result
-        does not depend on it.
-    name
-        The name of the variable in the posterior.
+    threads, name
+        As of :class:`RBMPath`.
     random_seed
         For the chains that find the biases between base rates and machine.
 

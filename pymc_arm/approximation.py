@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy
 
-from pymc_arm.generic.cloud import score_covariance
+from pymc_arm.generic.cloud import score_covariance, shrink
 from pymc_arm.resampling import effective_share
 
 __all__ = ["Approximation", "BentStudent", "Mixture", "fit"]
@@ -229,12 +229,7 @@ def _regular_covariance(centered: np.ndarray, weights: np.ndarray | None = None)
     weights = np.ones(size) if weights is None else weights
     total = float(weights.sum()) + 1e-9
     covariance = (centered * weights[:, None]).T @ centered / total
-    variances = np.diag(covariance).copy()
-    variances = np.maximum(variances, 1e-10 * max(float(variances.max()), 1e-12))
-    shrinkage = min(1.0, 0.5 * (dimension + 1) / (total + dimension + 1))
-    covariance = (1 - shrinkage) * covariance + shrinkage * np.diag(variances)
-    covariance[np.diag_indices(dimension)] += 1e-9 * variances
-    return covariance
+    return shrink(covariance, min(1.0, 0.5 * (dimension + 1) / (total + dimension + 1)))
 
 
 def _straighten(

@@ -127,8 +127,8 @@ def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: n
     raise ModelError(
         f"The log-density of {where!r} is -inf or NaN at each of {len(draws)} draws from "
         "the prior: the prior gives no mass to where the data are possible. Check the "
-        "data for values outside of the distribution's support, the prior's range, and "
-        "parameters that can't be, such as a scale of zero."
+        "data and predictors for NaN and for values outside of the distribution's support, the "
+        "prior's range, and parameters that can't be, such as a scale of zero."
     )
 
 

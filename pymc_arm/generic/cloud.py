@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-__all__ = ["CrossFit", "Student", "score_covariance"]
+__all__ = ["CrossFit", "Student", "score_covariance", "shrink"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Student:
         else:
             # Few particles can't tell correlations: shrink towards none.
             shrinkage = min(1.0, (dimension + 1) / (len(points) + dimension + 1))
-            covariance = _regular_covariance(points - mean, shrinkage)
+            covariance = shrink(_covariance(points - mean), shrinkage)
         factor = np.linalg.cholesky(covariance)
         inverse_factor = scipy.linalg.solve_triangular(factor, np.eye(dimension), lower=True)
         distances = (((points - mean) @ inverse_factor.T) ** 2).sum(axis=1)
@@ -102,7 +102,7 @@ def score_covariance(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray
     the scores.
     """
     mean, average = points.mean(axis=0), scores.mean(axis=0)
-    covariance = _regular_covariance(points - mean, 0.0)
+    covariance = shrink(_covariance(points - mean), 0.0)
     factor = np.linalg.cholesky(covariance)
     pulled = (scores - average) @ factor
     values, vectors = np.linalg.eigh(pulled.T @ pulled / (len(scores) - 1))
@@ -113,9 +113,12 @@ def score_covariance(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray
     return mean + fitted @ average, fitted
 
 
-def _regular_covariance(centered: np.ndarray, shrinkage: float) -> np.ndarray:
+def _covariance(centered: np.ndarray) -> np.ndarray:
+    return centered.T @ centered / max(len(centered) - 1, 1)
+
+
+def shrink(covariance: np.ndarray, shrinkage: float) -> np.ndarray:
     """Return a covariance that is never singular, shrunk towards no correlation."""
-    covariance = centered.T @ centered / max(len(centered) - 1, 1)
     variances = np.diag(covariance).copy()
     variances = np.maximum(variances, 1e-12 * max(float(variances.max()), 1e-12))
     covariance = (1 - shrinkage) * covariance + shrinkage * np.diag(variances)

@@ -16,7 +16,7 @@ from benchmarks.peers.cube import compile_prior_transform
 from benchmarks.peers.target import Target
 from benchmarks.suite import PROBLEMS
 from benchmarks.suite_plot import draw
-from benchmarks.suite_run import Call, efficiency, read_calls, write_calls
+from benchmarks.suite_run import SMALLEST_ERROR, Call, efficiency, read_calls, write_calls
 from benchmarks.workers import OURS, Worker
 from pymc_arm.generic.prior import INTERPRETED
 
@@ -42,7 +42,8 @@ def test_efficiency():
     ours = CALLS[:3]
     assert efficiency(ours) == pytest.approx(np.mean([1e-4, 1e-4, 4e-4]) * 0.6)
     exact = [replace(call, log_evidence=call.truth) for call in ours]
-    assert efficiency(exact) == pytest.approx(1e-6 * 0.6)
+    assert efficiency(exact) == pytest.approx(SMALLEST_ERROR**2 * 0.6)
+    assert efficiency(exact, smallest=1e-3) == pytest.approx(1e-6 * 0.6)
     assert efficiency(CALLS[3:4]) == np.inf
     assert efficiency([*ours, replace(ours[0], failure="late")]) == np.inf
 

@@ -10,7 +10,7 @@ pytest.importorskip("sklearn")
 SCRIPTS = {
     "illustration": (["illustration.png"], "Z_2 / Z_1"),
     "gpc_time_accuracy": (["gpc_time_accuracy_20.png", "gpc_time_accuracy_20.csv"], "AIS RMHMC"),
-    "rbm_comparison": (["rbm_comparison.png", "rbm_64x8.csv"], "AIS-MAS"),
+    "rbm_comparison": (["rbm_comparison.png", "rbm_digits.csv"], "AIS-MAS"),
     "digits": (["digits.png"], "reference"),
     "evidence_surface": (["evidence_surface.png"], "EP, second order"),
 }

@@ -47,8 +47,9 @@ def with_data():
     ],
     ids=["split", "float32", "matrix", "potential", "pm.Data", "evidence"],
 )
-def test_the_same_data_written_in_another_way(other):
+def test_the_same_data_written_in_another_way(other, recwarn):
     warn_of_different_data({"a": normal(DATA), "b": other})
+    assert not recwarn
 
 
 @pytest.mark.parametrize(
@@ -59,11 +60,12 @@ def test_other_data(data):
         warn_of_different_data({"a": normal(DATA), "b": normal(data)})
 
 
-def test_missing_values_are_no_data():
+def test_missing_values_are_no_data(recwarn):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pm.exceptions.ImputationWarning)
         model = normal(np.append(DATA, np.nan))
     warn_of_different_data({"a": normal(DATA), "b": model})
+    assert not recwarn
 
 
 def test_data_that_changed_between_two_runs():

@@ -22,9 +22,9 @@ from pytensor.graph.traversal import ancestors
 from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm._compat import COMPILING
 from pymc_arm.generic.gradient import Gradient
 from pymc_arm.generic.interpret import compile_with_numpy
+from pymc_arm.generic.program import alone
 from pymc_arm.generic.terms import TermBlock, count_terms
 from pymc_arm.generic.varied import Varied, vary
 
@@ -328,7 +328,7 @@ def _interpret(
         if not wanted:
             return lambda points: [np.empty((len(points), 0))]
         function = program.bind(first, last, outputs=wanted)
-        return function if program.vectorized else _alone(function)
+        return function if program.vectorized else alone(function)
 
     return restrict
 
@@ -357,7 +357,7 @@ def _compile_joined(
     function = (
         _reentrant(compiled)
         if backend == "numba"
-        else _alone(lambda *arguments: np.array(compiled(*arguments)))  # PyTensor keeps its arrays
+        else alone(lambda *arguments: np.array(compiled(*arguments)))  # PyTensor keeps its arrays
     )
 
     def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
@@ -393,13 +393,3 @@ def _reentrant(compiled: Any) -> Callable[..., np.ndarray]:
     """Call numba's code itself: PyTensor's function around it keeps state during a call."""
     code = compiled.vm.jit_fn
     return lambda *arguments: code(*arguments)[0]
-
-
-def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let one thread in at a time: loops of PyTensor keep state during a call."""
-
-    def call(*arguments: np.ndarray) -> Any:
-        with COMPILING:
-            return function(*arguments)
-
-    return call

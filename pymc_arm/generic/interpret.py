@@ -31,9 +31,8 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm._compat import COMPILING
 from pymc_arm.generic.draws import draw_function
-from pymc_arm.generic.program import ArrayFunction, Instruction, Program
+from pymc_arm.generic.program import ArrayFunction, Instruction, Program, alone
 
 __all__ = ["compile_with_numpy", "read_graph"]
 
@@ -98,9 +97,10 @@ def _array_function(node: Apply) -> ArrayFunction | None:
         return draw_function(node) or _perform(node)
     if isinstance(node.op, Scan) or type(node.op).__name__ == "OpFromGraph":
         return None
-    if isinstance(node.op, OpFromGraph):
-        return _perform_alone(node)
-    return _perform(node)
+    perform = _perform(node)
+    if isinstance(node.op, OpFromGraph):  # it has a compiled function, which keeps its arrays
+        return alone(lambda *arrays: [np.array(array) for array in perform(*arrays)])
+    return perform
 
 
 def _perform(node: Apply) -> ArrayFunction:
@@ -113,20 +113,6 @@ def _perform(node: Apply) -> ArrayFunction:
         return [cell[0] for cell in storage]
 
     return perform
-
-
-def _perform_alone(node: Apply) -> ArrayFunction:
-    """Return the implementation of a node with a compiled function inside, which keeps its arrays.
-
-    Two threads in it at the same time would end the process.
-    """
-    perform = _perform(node)
-
-    def alone(*arrays: Any) -> Sequence[Any]:
-        with COMPILING:
-            return [np.array(array) for array in perform(*arrays)]
-
-    return alone
 
 
 def _subtensor(node: Apply) -> ArrayFunction:

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ArrayFunction", "Instruction", "Program", "execute", "trim"]
+from pymc_arm._compat import COMPILING
+
+__all__ = ["ArrayFunction", "Instruction", "Program", "alone", "execute", "trim"]
 
 ArrayFunction = Callable[..., Any]
 
@@ -120,3 +122,13 @@ def execute(instructions: Sequence[Instruction], values: list[Any]) -> None:
         del results
         for place in instruction.done:
             values[place] = None
+
+
+def alone(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let one thread in at a time: functions that PyTensor compiled keep state during a call."""
+
+    def call(*arguments: Any) -> Any:
+        with COMPILING:
+            return function(*arguments)
+
+    return call

@@ -20,6 +20,8 @@ from rich.table import Table
 from pymc_arm.averaging import average_models
 from pymc_arm.comparison import bayes_factor, compare
 from pymc_arm.evidence_path import evidence_path
+from pymc_arm.plots.style import summarize
+from pymc_arm.results import Evidence
 from pymc_arm.sampling import sample
 
 __all__ = ["DISASTERS", "YEARS", "main", "make_models"]
@@ -113,7 +115,7 @@ def _as_table(table: pd.DataFrame) -> Table:
     for row in table.itertuples():
         shown.add_row(
             row.Index,
-            f"{row.log_evidence:.2f} ± {row.standard_error:.2g}",
+            summarize(Evidence(row.log_evidence, row.standard_error, row.degrees_of_freedom)),
             f"{row.log_bayes_factor:.2f}",
             f"{row.probability:.3f} ({row.probability_low:.3f}, {row.probability_high:.3f})",
             "settled" if row.settled else "open",

@@ -12,6 +12,7 @@ from pymc_arm._compat import make_tree
 from pymc_arm.comparison import compare
 from pymc_arm.evidence_path import EvidencePath
 from pymc_arm.plots.run import MOST_HARD_LABELS
+from pymc_arm.plots.style import summarize
 from pymc_arm.results import Evidence
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
@@ -113,6 +114,21 @@ def test_comparison_from_results_and_from_a_table():
         draw(axis)
         assert [label.get_text() for label in axis.get_yticklabels()] == ["a", "b", "unknown"]
         assert texts(axis) == ["-10.00 ± 0.1", "-12.00 ± 0.2", "-12.50"]
+
+
+@pytest.mark.parametrize(
+    ("error", "label"),
+    [
+        (3.0, "-176.27 ± 3"),
+        (0.1, "-176.27 ± 0.1"),
+        (0.0009, "-176.2701 ± 0.0009"),
+        (0.00125, "-176.2701 ± 0.0013"),
+        (1e-9, "-176.27013 ± 1e-09"),
+        (np.inf, "-176.27"),
+    ],
+)
+def test_labels_have_the_digits_that_the_error_allows(error, label):
+    assert summarize(Evidence(-176.270125, error, 3)) == label
 
 
 def test_comparison_with_zero_evidence():

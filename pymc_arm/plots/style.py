@@ -1,6 +1,7 @@
 """What all plots have in common."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,8 @@ __all__ = ["GRAY", "MOST_NAMED_STEPS", "clean", "new_axes", "new_axis", "summari
 # With no more steps than this, each gets its own name on the axis.
 MOST_NAMED_STEPS = 24
 GRAY = "0.45"
+# Of log Z in a label, however small its error.
+MOST_DECIMALS = 5
 
 
 def new_axes(
@@ -50,8 +53,10 @@ def clean(axis: "Axes") -> None:
 
 
 def summarize(evidence: Evidence) -> str:
-    """Return log Z with its error."""
-    text = f"{evidence.log_evidence:.2f}"
-    if np.isfinite(evidence.standard_error):
-        text += f" ± {evidence.standard_error:.2g}"
-    return text
+    """Return log Z with its error, and with as many digits as the error has."""
+    if not np.isfinite(evidence.standard_error):
+        return f"{evidence.log_evidence:.2f}"
+    error = f"{evidence.standard_error:.2g}"
+    exponent = int(Decimal(error).as_tuple().exponent)
+    decimals = min(max(-exponent, 2), MOST_DECIMALS)
+    return f"{evidence.log_evidence:.{decimals}f} ± {error}"

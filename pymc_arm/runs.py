@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from pymc_arm.arguments import check_count
+from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.chains import Chain, Task, pilot
 from pymc_arm.checkpoint import Checkpoint, Journal, Manifest, open_journal, read_manifest
 from pymc_arm.encoding import decode_generator, encode_generator
@@ -73,12 +73,8 @@ class Options:
             raise ValueError(
                 f"target_se={self.target_se} is too small: integrals alone may be off by {FLOOR}."
             )
-        if self.allocation not in ("adaptive", "pilot", "optimal"):
-            raise ValueError(
-                f"allocation={self.allocation!r} is not 'adaptive', 'pilot' or 'optimal'."
-            )
-        if self.refine not in (True, False, "auto"):
-            raise ValueError(f"refine={self.refine!r} is not True, False or 'auto'.")
+        check_choice("allocation", self.allocation, ("adaptive", "pilot", "optimal"))
+        check_choice("refine", self.refine, (True, False, "auto"))
         if self.budget is not None and self.allocation != "optimal":
             raise ValueError(f"budget={self.budget} has a meaning only with allocation='optimal'.")
         check_executor(self.executor, self.cores)

@@ -16,6 +16,7 @@ MODULES = (
     "gpc_sweep",
     "gpc_bias",
     "rbm",
+    "rbm_calibration",
     "fuzz",
     "faults",
     "overhead",

@@ -2,8 +2,8 @@
 
 Nothing has to be sent to a forked process or compiled in it. It is a copy of the thread that made
 it, so it must not wait for any other: processes are made before the progress bar starts its own
-thread, run chains and nothing else, and are killed when they are no longer needed. One that dies
-(the system may kill it for want of memory) is replaced, and its chain runs again.
+thread, run chains or bridges and nothing else, and are killed when they are no longer needed. One
+that dies (the system may kill it for want of memory) is replaced, and its work done again.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from pymc_arm.errors import ChainError
 from pymc_arm.path import Path
 from pymc_arm.progress import ChainProgress
 
-__all__ = ["Ended", "Outcome", "Starts", "can_fork", "run_forked"]
+__all__ = ["Ended", "Outcome", "Starts", "can_fork", "run_forked", "share_out"]
 
 # How often a chain is tried before its dying workers are taken for its own fault.
 LARGEST_ATTEMPTS = 3
@@ -117,10 +117,36 @@ def run_forked(
     return outcomes
 
 
-class _Worker:
-    """A process that runs the chains whose numbers it is sent."""
+def share_out(function: Callable[[int], Any], count: int, workers: int) -> list[Any]:
+    """Return ``function`` of 0, ..., ``count`` - 1, found by this process and copies of it.
 
-    def __init__(self, work: Callable[..., Chain | Unfinished]) -> None:
+    What a copy that died was to find is found here.
+    """
+    shares = [range(first, count, workers) for first in range(1, workers)]
+    helpers = [_Worker(lambda number, report: function(number)) for _ in shares]
+    found: dict[int, Any] = {}
+    try:
+        for helper, share in zip(helpers, shares, strict=True):
+            with contextlib.suppress(OSError):
+                for number in share:
+                    helper.connection.send(number)
+        found.update((number, function(number)) for number in range(0, count, workers))
+        for helper, share in zip(helpers, shares, strict=True):
+            with contextlib.suppress(EOFError, OSError):
+                for number in share:
+                    ended = helper.connection.recv()
+                    ended.repeat_warnings()
+                    found[number] = ended.outcome
+    finally:
+        for helper in helpers:
+            helper.end()
+    return [found[n] if n in found else function(n) for n in range(count)]
+
+
+class _Worker:
+    """A process that does the work whose numbers it is sent."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
         context = multiprocessing.get_context("fork")
         self.connection, other = context.Pipe()
         self._process = context.Process(
@@ -152,9 +178,9 @@ class _Worker:
 
 
 class Ended:
-    """The end of a chain, as a worker tells it."""
+    """The end of a chain, or of other work, as a worker tells it."""
 
-    def __init__(self, outcome: Outcome, caught: list[warnings.WarningMessage]) -> None:
+    def __init__(self, outcome: Any, caught: list[warnings.WarningMessage]) -> None:
         self.outcome = outcome
         self._warnings = [(str(w.message), w.category, w.filename, w.lineno) for w in caught]
 
@@ -165,7 +191,7 @@ class Ended:
 
 
 def _serve(connection: Connection, others_end: Connection, parent: int, work: Any) -> None:
-    """Run chains for as long as there is a parent to tell."""
+    """Work for as long as there is a parent to tell."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it too, and kills this process
     others_end.close()
     gc.freeze()  # so that collecting garbage does not copy the parent's memory
@@ -181,7 +207,6 @@ def _serve(connection: Connection, others_end: Connection, parent: int, work: An
             number = connection.recv()
         except (EOFError, OSError):  # the parent has been killed
             return
-        outcome: Outcome
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:

@@ -19,8 +19,7 @@ path. So there are many of them, and the bridge comes close to importance sampli
 particles to guard the tails.
 """
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,6 +40,12 @@ GOOD_OVERLAP = 0.7
 FIRST_PROPOSALS = 2
 TRIAL_PARTICLES = 200
 ITERATIONS = 1000
+# A q hardly gains from more draws than this, and many chains have many more.
+MOST_FITTED = 10_000
+MOST_FITTED_PER_DIMENSION = 1000
+
+# Calls a function with 0, 1, ..., of so many numbers, and returns what it returns.
+Each = Callable[[Callable[[int], "Bridge"], int], list["Bridge"]]
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ def refine_chains(
     clouds: Sequence[Any],
     generators: Sequence[np.random.Generator],
     families: Sequence[np.ndarray],
-    workers: int = 1,
+    each: Each | None = None,
 ) -> list[Bridge]:
     """Bridge each cloud with an approximation fitted to the others.
 
@@ -83,8 +88,8 @@ def refine_chains(
         One for each cloud.
     families
         For each cloud, which particles descend from the same one: they may be alike.
-    workers
-        How many clouds are bridged at the same time, on threads.
+    each
+        Calls a function of the number of a cloud for each of so many: by default one after another.
     """
     if len(clouds) == 1:
         # Families stay together, so that the halves are independent.
@@ -92,7 +97,7 @@ def refine_chains(
         order = np.argsort(generators[0].permutation(own.max() + 1)[own], kind="stable")
         parts = np.split(order, [len(order) // 2])
         halves, kin = [select(clouds[0], part) for part in parts], [own[part] for part in parts]
-        two = refine_chains(spaces, halves, generators[0].spawn(2), kin, workers)
+        two = refine_chains(spaces, halves, generators[0].spawn(2), kin, each)
         return [
             Bridge(
                 log_mean_exp(np.array([b.log_evidence for b in two])),
@@ -102,28 +107,38 @@ def refine_chains(
                 max(b.components for b in two),
             )
         ]
-    space = _choose(spaces, clouds, generators[0]) if len(spaces) > 1 else spaces[0]
+    some = _thin(clouds, *spaces[0].points(clouds[0]).shape)
+    space = _choose(spaces, clouds[0], some[1:], generators[0]) if len(spaces) > 1 else spaces[0]
 
     def refine(number: int) -> Bridge:
-        others = join([c for k, c in enumerate(clouds) if k != number])
+        others = join([c for k, c in enumerate(some) if k != number])
         rng, own = generators[number], families[number]
         found = _fit_and_bridge(space, clouds[number], others, rng, own)
         return replace(found, variance=found.variance + found.cloud_variance)
 
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(refine, range(len(clouds))))
+    return [refine(n) for n in range(len(clouds))] if each is None else each(refine, len(clouds))
 
 
-def _choose(spaces: Sequence[Space], clouds: Sequence[Any], rng: np.random.Generator) -> Space:
+def _thin(clouds: Sequence[Any], size: int, dimension: int) -> list[Any]:
+    """Return as much of each cloud as a q is fitted to."""
+    most = max(MOST_FITTED, MOST_FITTED_PER_DIMENSION * dimension) // (len(clouds) - 1)
+    if size <= most:
+        return list(clouds)
+    return [select(cloud, np.linspace(0, size - 1, most).astype(int)) for cloud in clouds]
+
+
+def _choose(
+    spaces: Sequence[Space], cloud: Any, others: list[Any], rng: np.random.Generator
+) -> Space:
     """Return the first space in which a trial bridge overlaps well, or the one where it does best.
 
     The trial takes a part of the first cloud, and does not look at log Z.
     """
-    rng, others = rng.spawn(1)[0], join(list(clouds[1:]))
-    part = rng.permutation(len(spaces[0].points(clouds[0])))[:TRIAL_PARTICLES]
+    rng, joined = rng.spawn(1)[0], join(others)
+    part = rng.permutation(len(spaces[0].points(cloud)))[:TRIAL_PARTICLES]
     best, largest = spaces[0], -1.0
     for space in spaces:
-        overlap = _fit_and_bridge(space, select(clouds[0], part), others, rng).overlap
+        overlap = _fit_and_bridge(space, select(cloud, part), joined, rng).overlap
         if overlap > largest:
             best, largest = space, overlap
         if overlap > GOOD_OVERLAP:

@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path as FilePath
@@ -18,11 +18,12 @@ from pymc_arm.checkpoint import Checkpoint, Journal, Manifest, open_journal, rea
 from pymc_arm.encoding import decode_generator, encode_generator
 from pymc_arm.errors import TimeLimitError
 from pymc_arm.executors import check_executor, run_chains
+from pymc_arm.forked import can_fork, share_out
 from pymc_arm.identity import versions
 from pymc_arm.limits import check_memory
 from pymc_arm.path import Path
 from pymc_arm.processors import available_cores, one_blas_thread
-from pymc_arm.refine import refine_chains
+from pymc_arm.refine import Bridge, refine_chains
 from pymc_arm.results import FLOOR, Estimates, choose
 from pymc_arm.search import find_missed
 from pymc_arm.settings import Settings
@@ -301,11 +302,17 @@ def _refine(
     spaces = path.spaces(clouds[0])
     if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
         return chains
-    # Bridges work on larger arrays than chains, and are not much under the interpreter's lock.
     alone = path.one_chain_at_a_time and not path.prefers_processes
-    workers = 1 if alone else min(workers, len(chains))
+    workers = 1 if alone else min(workers, max(len(chains), 2))
     families = [chain.families for chain in chains]
-    bridges = refine_chains(spaces, clouds, generators, families, workers)
+
+    def each(function: Callable[[int], Bridge], count: int) -> list[Bridge]:
+        if workers > 1 and path.prefers_processes and can_fork():
+            return share_out(function, count, workers)
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(function, range(count)))
+
+    bridges = refine_chains(spaces, clouds, generators, families, each)
     return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
 
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
@@ -19,6 +20,7 @@ import pymc_arm
 from pymc_arm import ChainError, Settings, Smoothed, ZeroEvidenceWarning, executors
 from pymc_arm.chains import Chain, Task, Unfinished, run_chain, spawn_generators
 from pymc_arm.executors import run_chains, run_remotely
+from pymc_arm.forked import share_out
 from pymc_arm.identity import versions
 from pymc_arm.testing import GaussianChain
 
@@ -95,6 +97,34 @@ class Failing(Slow):
         if n == 3 and rng.random() < 0.5:
             raise FloatingPointError("overflow in the model")
         return super().smooth(rng, n, particles)
+
+
+@linux
+@pytest.mark.parametrize("workers", [1, 2, 3, 9])
+def test_work_is_shared_out_to_forked_processes(workers):
+    assert share_out(lambda number: number**2, 7, workers) == [k**2 for k in range(7)]
+
+
+@linux
+def test_work_of_a_forked_process_that_dies_is_done_here():
+    here = os.getpid()
+
+    def work(number):
+        if os.getpid() != here and number == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    assert share_out(work, 8, 2) == list(range(8))
+
+
+@linux
+def test_warnings_of_forked_processes_arrive():
+    def work(number):
+        warnings.warn(f"number {number}", UserWarning, stacklevel=1)
+
+    with pytest.warns(UserWarning, match="number") as caught:
+        share_out(work, 3, 2)
+    assert {str(w.message) for w in caught} == {"number 0", "number 1", "number 2"}
 
 
 @pytest.mark.parametrize("place", ["here", "threads", "forked", "thread pool"])

@@ -1,11 +1,14 @@
 """The bridge's prediction of its own error, against the error over many replicates."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 
 from pymc_arm import refine
+from pymc_arm.forked import share_out
 from pymc_arm.refine import bridge, refine_chains
 from pymc_arm.resampling import log_mean_exp
 
@@ -141,14 +144,38 @@ def test_draws_of_a_bad_q_are_not_multiplied(monkeypatch):
     assert few == many
 
 
-def test_threads_change_nothing():
+def test_threads_and_processes_change_nothing():
     clouds = [rng.normal(size=(DRAWS, DIMENSION)) for rng in np.random.default_rng(6).spawn(3)]
     alone = [np.arange(DRAWS)] * 3
-    one, two = (
-        refine_chains([Normal()], clouds, np.random.default_rng(7).spawn(3), alone, workers)
-        for workers in (1, 2)
+
+    def on_threads(function, count):
+        with ThreadPoolExecutor(2) as pool:
+            return list(pool.map(function, range(count)))
+
+    one, two, three = (
+        refine_chains([Normal()], clouds, np.random.default_rng(7).spawn(3), alone, each)
+        for each in (None, on_threads, partial(share_out, workers=2))
     )
-    assert one == two
+    assert one == two == three
+
+
+def test_many_draws_are_thinned_for_the_fit(monkeypatch):
+    """A q fitted to a part of many draws is as good, and every chain has its part in it."""
+    monkeypatch.setattr(refine, "MOST_FITTED", 90)
+    monkeypatch.setattr(refine, "MOST_FITTED_PER_DIMENSION", 0)
+    sizes = []
+
+    def fit(log_density, rng, points, score):
+        sizes.append(len(points))
+        assert np.unique(points[:, 0]).tolist() == [1.0, 2.0, 3.0]
+        return Shifted(np.zeros(DIMENSION))
+
+    monkeypatch.setattr(refine, "fit", fit)
+    clouds = [np.full((DRAWS, DIMENSION), float(k)) for k in range(4)]
+    alone = [np.arange(DRAWS)] * 4
+    only_first = lambda function, count: [function(0)] * count  # noqa: E731
+    refine_chains([Normal()], clouds, np.random.default_rng(7).spawn(4), alone, only_first)
+    assert sizes == [90]
 
 
 def test_both_sides_add_to_the_variance():

@@ -25,8 +25,8 @@ from benchmarks.rbm_rows import Row, claims
 from pymc_arm.allocation import predicted_variance
 from pymc_arm.arm import initialize, iterate
 from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
-from pymc_arm.families.rbm.direct import TEMPERED_SETTINGS
 from pymc_arm.families.rbm.kernels import _excess, gibbs_tile
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 from pymc_arm.families.rbm.threads import TilePool
 from pymc_arm.processors import one_blas_thread
 from pymc_arm.resampling import log_mean_exp

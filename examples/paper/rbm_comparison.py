@@ -33,7 +33,7 @@ from examples.paper.problems import Trained, small_machine, trained_machine
 from pymc_arm import TrustWarning, run
 from pymc_arm.baselines import RBMAnnealing, linear, moment_averages
 from pymc_arm.families.rbm import RBMPath, TemperedRBMPath
-from pymc_arm.families.rbm.direct import TEMPERED_SETTINGS
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 
 STYLES = {
     "RM": ("C1", "s"),

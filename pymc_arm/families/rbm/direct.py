@@ -7,21 +7,13 @@ import numpy as np
 from pymc_arm.arguments import check_choice
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.path import RBMPath
-from pymc_arm.families.rbm.tempered import TemperedRBMPath
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS, TemperedRBMPath
 from pymc_arm.path import Path
 from pymc_arm.sampling import sample_path
 
 __all__ = ["rbm"]
 
-# See docs/guides/rbm.md for where these come from. No generate rounds, in either case: steps are
-# so small that resampling now and then, and moving, does the same at less cost.
-TEMPERED_SETTINGS: dict[str, Any] = {
-    "threshold": 0.99,
-    "max_rounds": 0,
-    "resample_threshold": 0.9,
-    "resampling": "systematic",
-    "move": "adaptive",
-}
+# No generate rounds, as on the tempered path; see docs/guides/rbm.md.
 UNITS_SETTINGS: dict[str, Any] = {"threshold": 0.97, "max_rounds": 0}
 
 
@@ -70,7 +62,7 @@ def rbm(
     **kwargs
         Passed to :func:`pymc_arm.sampling.sample_path`, the settings of the run among them. Those
         of ``variant="arm"`` have other defaults than the paper's threshold of 0.7 and 3 rounds:
-        there are no generate rounds, and the threshold is 0.99 on the tempered path, 0.97 on the
+        there are no generate rounds, and the threshold is 0.997 on the tempered path, 0.97 on the
         other.
 
     Returns

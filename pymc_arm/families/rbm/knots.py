@@ -5,7 +5,7 @@ the base rates to those of the machine, as they do on the geometric path of AIS,
 would have too few units on: particles would first drift away from the data, and on the last stretch
 few of them would find the way back. Biases that keep the mean of each unit at its rate in the data
 avoid that, but a machine need not have the means of its data, and then the detour comes at the end.
-What is used lies between the two.
+So biases may also lie between the two; which is better for a machine, the path finds out.
 
 The biases that keep the means are learned at a few temperatures, one after the other, by chains
 that go on while the biases change (persistent contrastive divergence, for biases alone).
@@ -23,8 +23,6 @@ from pymc_arm.processors import one_blas_thread
 __all__ = ["Knots", "learn_knots"]
 
 BETAS = (0.5, 0.8)
-# How far from the straight line (0) to the biases that keep the means (1); see docs/guides/rbm.md.
-PULL = 0.7
 CHAINS = 200
 UPDATES = 60
 # The first update goes this part of the way, and later ones less and less.
@@ -50,6 +48,18 @@ class Knots(NamedTuple):
         shares[left] = 1 - shares[left + 1]
         return shares
 
+    def pulled(self, pull: float) -> "Knots":
+        """Return knots that lie between the straight line (pull = 0) and these (pull = 1)."""
+        lines = [
+            layer[0] + self.betas[:, None] * (layer[-1] - layer[0])
+            for layer in (self.visible, self.hidden)
+        ]
+        visible, hidden = (
+            line + pull * (layer - line)
+            for line, layer in zip(lines, (self.visible, self.hidden), strict=True)
+        )
+        return Knots(self.betas, visible, hidden)
+
 
 def learn_knots(
     machine: Machine,
@@ -57,7 +67,7 @@ def learn_knots(
     hidden_rates: np.ndarray,
     rng: np.random.Generator,
 ) -> Knots:
-    """Return the biases from base rates to the machine, by way of a few temperatures."""
+    """Return the biases from base rates to the machine that keep the rates at the knots."""
     rates = np.concatenate([visible_rates, hidden_rates])
     split = len(visible_rates)
     base, end = logit(rates), np.concatenate([machine.a, machine.b])
@@ -82,7 +92,6 @@ def learn_knots(
                 if update >= UPDATES // 2:
                     mean += biases / (UPDATES - UPDATES // 2)
             biases = mean
-            straight = (1 - beta) * base + beta * end
-            knots.append(straight + PULL * (biases - straight))
+            knots.append(biases)
     visible, hidden = np.split(np.array([*knots, end]), [split], axis=1)
     return Knots(np.array([0.0, *BETAS, 1.0]), visible, hidden)

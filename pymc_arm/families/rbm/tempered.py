@@ -9,12 +9,15 @@ units. Then
 with A_0 and L_0 the log-odds of the base rates, and A_1 = a, L_1 = b. Between them biases are
 linear by way of the knots of :mod:`pymc_arm.families.rbm.knots`, which keep units on about as often
 as in the data; a straight line would be the geometric path of AIS. Any biases lead to the same Z.
+On average log Z-hat is too low, and the more so the worse the path is, so of two sets of biases
+the one is taken whose pilot run ends higher.
 
 Every temperature is a step of Algorithm 2 on a space that grows by a copy of x, the one that
 ``augment`` draws with a Gibbs step given the copy before; ``smooth`` is f_beta' / f_beta, and
 ``advance`` goes as far as the effective fraction allows.
 """
 
+import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,14 +25,30 @@ import numpy as np
 from scipy.special import expit
 
 from pymc_arm.arguments import check_count
+from pymc_arm.arm import run
 from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
-from pymc_arm.families.rbm.knots import learn_knots
+from pymc_arm.families.rbm.knots import Knots, learn_knots
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.threads import TilePool
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.processors import one_blas_thread
 
-__all__ = ["Temperature", "Tempered", "TemperedRBMPath"]
+__all__ = ["TEMPERED_SETTINGS", "Temperature", "Tempered", "TemperedRBMPath"]
+
+# See docs/guides/rbm.md for where these come from. No generate rounds: steps are so small that
+# resampling now and then, and moving, does the same at less cost.
+TEMPERED_SETTINGS: dict[str, Any] = {
+    "threshold": 0.997,
+    "max_rounds": 0,
+    "resample_threshold": 0.9,
+    "resampling": "systematic",
+    "move": "adaptive",
+}
+# How far biases are pulled towards those that keep the means of the data: as far as that, or not
+# quite, for a machine whose means are others. A pilot run of each decides.
+PULLS = (1.0, 0.7)
+PILOT_PARTICLES = 100
+PILOT_THRESHOLD = 0.99
 
 # So many rows of data say enough about the hidden units.
 MOST_EXAMPLES = 5000
@@ -71,8 +90,11 @@ class TemperedRBMPath(Path):
         The number of Gibbs steps at each temperature.
     threads, name
         As of :class:`RBMPath`.
+    pull
+        How far the biases between base rates and machine go from a straight line (0) to those that
+        keep the means of the data (1); by default the better one of 1 and 0.7 in a pilot run.
     random_seed
-        For the chains that find the biases between base rates and machine.
+        For the chains that find these biases, and the pilot runs.
 
     Examples
     --------
@@ -97,9 +119,15 @@ class TemperedRBMPath(Path):
         gibbs_steps: int = 1,
         threads: int | None = None,
         name: str = "x",
+        pull: float | None = None,
         random_seed: Any = None,
     ) -> None:
         check_count("gibbs_steps", gibbs_steps)
+        if pull is not None and not 0 <= pull <= 1:
+            raise ValueError(
+                f"pull={pull} must be between 0 (straight biases) and 1 (biases that keep the "
+                "means of the data), or None to find out."
+            )
         self.machine, self.name, self.gibbs_steps = machine, name, int(gibbs_steps)
         examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
         self.base_rates = (examples.sum(axis=0) + 0.5) / (len(examples) + 1)
@@ -108,10 +136,24 @@ class TemperedRBMPath(Path):
         hidden_rates = np.clip(hidden_rates, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE)
         self._weights = np.ascontiguousarray(machine.W, dtype=np.float32)
         self._pool = TilePool(threads)
-        rng = np.random.default_rng(random_seed)
-        self._knots = learn_knots(machine, self.base_rates, hidden_rates, rng)
-        self._columns = np.ascontiguousarray(self._knots.visible.T, dtype=np.float32)
         self.one_chain_at_a_time = self._pool.threads > 1
+        rng = np.random.default_rng(random_seed)
+        learned = learn_knots(machine, self.base_rates, hidden_rates, rng)
+        self._take(learned.pulled(self._better_pull(learned, rng) if pull is None else pull))
+
+    def _take(self, knots: Knots) -> None:
+        self._knots = knots
+        self._columns = np.ascontiguousarray(knots.visible.T, dtype=np.float32)
+
+    def _better_pull(self, learned: Knots, rng: np.random.Generator) -> float:
+        """Return the pull whose pilot run has the highest log Z-hat."""
+        settings = {**TEMPERED_SETTINGS, "threshold": PILOT_THRESHOLD}
+        found = []
+        for pull in PULLS:
+            trial = copy.copy(self)
+            trial._take(learned.pulled(pull))
+            found.append(run(trial, rng, PILOT_PARTICLES, **settings).log_evidence)
+        return PULLS[int(np.argmax(found))]
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Tempered, float]:
         """Toss a coin for each visible unit; Z_0 is a product over units."""

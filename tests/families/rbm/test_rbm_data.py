@@ -8,7 +8,7 @@ import pytest
 
 import pymc_arm
 from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
-from pymc_arm.families.rbm.direct import TEMPERED_SETTINGS
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 
 FOLDER = Path(os.environ.get("PYMC_ARM_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
 EXACT = 215.138406

@@ -11,9 +11,8 @@ import pytest
 
 import pymc_arm
 from pymc_arm.families.rbm import Machine, TemperedRBMPath, rbm
-from pymc_arm.families.rbm.direct import TEMPERED_SETTINGS
 from pymc_arm.families.rbm.knots import Knots
-from pymc_arm.families.rbm.tempered import Temperature
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS, Temperature
 
 STATES = ((np.arange(2**9)[:, None] >> np.arange(9)) & 1).astype(np.uint8)
 

@@ -230,7 +230,9 @@ def build_path(
         )
     began = time.process_time()
     path = TemperedRBMPath(machine, digits, threads=options.threads, random_seed=options.seed)
-    print(f"{'':22s} biases on the way: {time.process_time() - began:.2f} cpu s, once")
+    print(
+        f"{'':22s} pull {path.pull}, by pilot runs: {time.process_time() - began:.2f} cpu s, once"
+    )
     return path
 
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from pymc_arm.families.rbm.kernels import gibbs_tile
 from pymc_arm.families.rbm.machine import Machine
+from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.processors import one_blas_thread
 
 __all__ = ["Knots", "learn_knots"]
@@ -66,6 +66,7 @@ def learn_knots(
     visible_rates: np.ndarray,
     hidden_rates: np.ndarray,
     rng: np.random.Generator,
+    pool: TilePool,
 ) -> Knots:
     """Return the biases from base rates to the machine that keep the rates at the knots."""
     rates = np.concatenate([visible_rates, hidden_rates])
@@ -82,9 +83,7 @@ def learn_knots(
             for update in range(UPDATES):
                 visible_bias, hidden_bias = np.split(biases.astype(np.float32), [split])
                 activations = np.float32(beta) * products + hidden_bias
-                key = rng.integers(2**64, dtype=np.uint64, endpoint=False)
-                first = np.uint64(0)
-                gibbs_tile(activations, bits, scaled, visible_bias, hidden_bias, 1, key, first)
+                gibbs_steps(pool, rng, activations, bits, scaled, visible_bias, hidden_bias)
                 products = (activations - hidden_bias) / np.float32(beta)
                 found = np.concatenate([bits.mean(axis=0), expit(activations).mean(axis=0)])
                 rate = FIRST_RATE / (1 + update / HALVED_AFTER)

@@ -25,13 +25,12 @@ from scipy.special import expit
 
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.errors import TrustWarning
-from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
+from pymc_arm.families.rbm.kernels import softplus_difference_tile
 from pymc_arm.families.rbm.lookahead import base_rates, tangents
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.order import arrange
-from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.path import Moved, Path, Smoothed
-from pymc_arm.processors import one_blas_thread
 from pymc_arm.resampling import log_sum_exp
 
 __all__ = ["RBMPath", "Units"]
@@ -218,26 +217,17 @@ class RBMPath(Path):
     def _gibbs(
         self, rng: np.random.Generator, n: int, activations: np.ndarray, repeats: int
     ) -> Units:
-        key = rng.integers(2**64, dtype=np.uint64, endpoint=False)
-        count = len(activations)
-        moved = Units(np.empty((count, n), dtype=np.uint8), activations.copy())
-        weights, visible_bias = self._weights[:n], self._float_visible_bias[:n]
-        hidden_bias = self._hidden_bias[n]
-
-        def move_tile(tile: slice) -> None:
-            gibbs_tile(
-                moved.activations[tile],
-                moved.bits[tile],
-                weights,
-                visible_bias,
-                hidden_bias,
-                repeats,
-                key,
-                np.uint64(tile.start),
-            )
-
-        with one_blas_thread():
-            self._pool.run(move_tile, count, work=activations.size * repeats)
+        moved = Units(np.empty((len(activations), n), dtype=np.uint8), activations.copy())
+        gibbs_steps(
+            self._pool,
+            rng,
+            moved.activations,
+            moved.bits,
+            self._weights[:n],
+            self._float_visible_bias[:n],
+            self._hidden_bias[n],
+            repeats,
+        )
         return moved
 
     def _softplus_difference(self, activations: np.ndarray, shift: np.ndarray) -> np.ndarray:

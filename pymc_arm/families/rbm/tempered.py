@@ -9,8 +9,10 @@ units. Then
 with A_0 and L_0 the log-odds of the base rates, and A_1 = a, L_1 = b. Between them biases are
 linear by way of the knots of :mod:`pymc_arm.families.rbm.knots`, which keep units on about as often
 as in the data; a straight line would be the geometric path of AIS. Any biases lead to the same Z.
-On average log Z-hat is too low, and the more so the worse the path is, so of two sets of biases
-the one is taken whose pilot run ends higher.
+On average log Z-hat is too low, and the more so the worse the path is, so of two ways to choose
+biases the one is taken whose pilot runs end higher. They are learned by chains of their own, and
+make some difference to how far a run comes out too low or too high: every run learns them anew, so
+that the spread between runs says how much.
 
 Every temperature is a step of Algorithm 2 on a space that grows by a copy of x, the one that
 ``augment`` draws with a Gibbs step given the copy before; ``smooth`` is f_beta' / f_beta, and
@@ -26,10 +28,10 @@ from scipy.special import expit
 
 from pymc_arm.arguments import check_count
 from pymc_arm.arm import run
-from pymc_arm.families.rbm.kernels import gibbs_tile, softplus_difference_tile
-from pymc_arm.families.rbm.knots import Knots, learn_knots
+from pymc_arm.families.rbm.kernels import softplus_difference_tile
+from pymc_arm.families.rbm.knots import BETAS, Knots, learn_knots
 from pymc_arm.families.rbm.machine import Machine, as_bits
-from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.path import Moved, Path, Smoothed
 from pymc_arm.processors import one_blas_thread
 
@@ -45,10 +47,12 @@ TEMPERED_SETTINGS: dict[str, Any] = {
     "move": "adaptive",
 }
 # How far biases are pulled towards those that keep the means of the data: as far as that, or not
-# quite, for a machine whose means are others. A pilot run of each decides.
+# quite, for a machine whose means are others. A few pilot runs of each decide: a way that is wrong
+# for a machine may still succeed in every other run.
 PULLS = (1.0, 0.7)
-PILOT_PARTICLES = 100
-PILOT_THRESHOLD = 0.99
+PILOT_RUNS = 4
+PILOT_PARTICLES = 50
+PILOT_THRESHOLD = 0.98
 
 # So many rows of data say enough about the hidden units.
 MOST_EXAMPLES = 5000
@@ -70,11 +74,34 @@ class Temperature:
 
 
 class Tempered(NamedTuple):
-    """Particles: bits x, (particle, unit); products W^T x; and A^T x, (particle, knot)."""
+    """Particles: bits x, (particle, unit); products W^T x; and A^T x, (particle, knot).
+
+    ``seeds`` is one number, once for each particle: that of the biases of the chain.
+    """
 
     bits: np.ndarray
     products: np.ndarray
     linear: np.ndarray
+    seeds: np.ndarray
+
+
+class Road:
+    """The biases between base rates and machine on which a chain travels."""
+
+    def __init__(self, knots: Knots) -> None:
+        self.knots = knots
+        self._columns = np.ascontiguousarray(knots.visible.T, dtype=np.float32)
+
+    def linear(self, bits: np.ndarray) -> np.ndarray:
+        """Return A^T x at each knot, (particle, knot)."""
+        with one_blas_thread():
+            products: np.ndarray = bits.astype(np.float32) @ self._columns
+        return products
+
+    def hidden_line(self, beta: float) -> tuple[np.float32, np.ndarray]:
+        """Return slope and intercept of the hidden activations in the products."""
+        bias = self.knots.shares(beta) @ self.knots.hidden
+        return np.float32(beta), bias.astype(np.float32)
 
 
 class TemperedRBMPath(Path):
@@ -92,9 +119,9 @@ class TemperedRBMPath(Path):
         As of :class:`RBMPath`.
     pull
         How far the biases between base rates and machine go from a straight line (0) to those that
-        keep the means of the data (1); by default the better one of 1 and 0.7 in a pilot run.
+        keep the means of the data (1); by default the better one of 1 and 0.7 in pilot runs.
     random_seed
-        For the chains that find these biases, and the pilot runs.
+        For the pilot runs.
 
     Examples
     --------
@@ -137,32 +164,53 @@ class TemperedRBMPath(Path):
         self._weights = np.ascontiguousarray(machine.W, dtype=np.float32)
         self._pool = TilePool(threads)
         self.one_chain_at_a_time = self._pool.threads > 1
-        rng = np.random.default_rng(random_seed)
-        learned = learn_knots(machine, self.base_rates, hidden_rates, rng)
-        self._take(learned.pulled(self._better_pull(learned, rng) if pull is None else pull))
+        self._hidden_rates = hidden_rates
+        self._roads: dict[int, Road] = {}
+        self.pull = PULLS[0] if pull is None else pull
+        if pull is None:
+            self.pull = self._better_pull(np.random.default_rng(random_seed))
 
-    def _take(self, knots: Knots) -> None:
-        self._knots = knots
-        self._columns = np.ascontiguousarray(knots.visible.T, dtype=np.float32)
-
-    def _better_pull(self, learned: Knots, rng: np.random.Generator) -> float:
-        """Return the pull whose pilot run has the highest log Z-hat."""
+    def _better_pull(self, rng: np.random.Generator) -> float:
+        """Return the pull whose pilot runs have the highest mean of log Z-hat, on one road each."""
         settings = {**TEMPERED_SETTINGS, "threshold": PILOT_THRESHOLD}
+        learned = self._learn(rng)
         found = []
         for pull in PULLS:
             trial = copy.copy(self)
-            trial._take(learned.pulled(pull))
-            found.append(run(trial, rng, PILOT_PARTICLES, **settings).log_evidence)
+            trial.pull, trial._roads = pull, {}
+            trial._learn = lambda rng: learned  # type: ignore[method-assign]
+            pilots = [run(trial, rng, PILOT_PARTICLES, **settings) for _ in range(PILOT_RUNS)]
+            found.append(np.mean([pilot.log_evidence for pilot in pilots]))
         return PULLS[int(np.argmax(found))]
+
+    def _learn(self, rng: np.random.Generator) -> Knots:
+        rates = self.base_rates, self._hidden_rates
+        return learn_knots(self.machine, *rates, rng, self._pool)
+
+    def _road(self, particles: Tempered) -> Road:
+        """Return the biases of a chain, which it learns when they are first needed."""
+        seed = int(particles.seeds[0])
+        if seed not in self._roads:
+            learned = self._learn(np.random.default_rng(seed))
+            self._roads[seed] = Road(learned.pulled(self.pull))
+        return self._roads[seed]
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Tempered, float]:
         """Toss a coin for each visible unit; Z_0 is a product over units."""
+        seeds = np.full(size, rng.integers(2**63))
         bits = (rng.random((size, len(self.base_rates))) < self.base_rates).astype(np.uint8)
         with one_blas_thread():
             products = bits.astype(np.float32) @ self._weights
-        layers = self._knots.visible[0], self._knots.hidden[0]
+        particles = Tempered(bits, products, np.zeros((size, 0), dtype=np.float32), seeds)
+        road = self._road(particles)
+        layers = road.knots.visible[0], road.knots.hidden[0]
         log_evidence = sum(float(np.logaddexp(0, bias).sum()) for bias in layers)
-        return Tempered(bits, products, self._linear(bits)), log_evidence
+        return particles._replace(linear=road.linear(bits)), log_evidence
+
+    def particle_bytes(self) -> int:
+        """Return about how much memory a particle takes."""
+        visible, hidden = self.machine.W.shape
+        return int(visible + 4 * (hidden + len(BETAS) + 2) + 8)
 
     def finished(self, n: Temperature) -> bool:
         """Whether the machine is reached."""
@@ -175,7 +223,8 @@ class TemperedRBMPath(Path):
 
         A step ends at the next knot at the latest, where the path changes its direction.
         """
-        end = float(self._knots.betas[self._knots.betas > n.beta][0])
+        betas = self._road(particles).knots.betas
+        end = float(betas[betas > n.beta][0])
         trial = min(max(n.beta - n.previous, FIRST_STEP), end - n.beta)
         ratio = self._log_ratio(particles, n.beta, n.beta + trial)
         weights = np.exp(log_weights)
@@ -198,30 +247,16 @@ class TemperedRBMPath(Path):
         """Sample h given x, and x given h; draws from the base are exact and stay as they are."""
         if n.beta == 0:
             return Moved(particles)
-        key = rng.integers(2**64, dtype=np.uint64, endpoint=False)
-        scale, hidden_bias = self._hidden_line(n.beta)
-        weights = scale * self._weights
-        visible_bias = (self._knots.shares(n.beta) @ self._knots.visible).astype(np.float32)
+        road = self._road(particles)
+        scale, hidden_bias = road.hidden_line(n.beta)
+        visible_bias = (road.knots.shares(n.beta) @ road.knots.visible).astype(np.float32)
         bits = np.empty_like(particles.bits)
         activations = scale * particles.products + hidden_bias
-
-        def move_tile(tile: slice) -> None:
-            gibbs_tile(
-                activations[tile],
-                bits[tile],
-                weights,
-                visible_bias,
-                hidden_bias,
-                self.gibbs_steps,
-                key,
-                np.uint64(tile.start),
-            )
-
-        with one_blas_thread():
-            self._pool.run(move_tile, len(bits), work=activations.size * self.gibbs_steps)
+        weights, biases = scale * self._weights, (visible_bias, hidden_bias)
+        gibbs_steps(self._pool, rng, activations, bits, weights, *biases, self.gibbs_steps)
         activations -= hidden_bias
         activations /= scale
-        return Moved(Tempered(bits, activations, self._linear(bits)))
+        return Moved(Tempered(bits, activations, road.linear(bits), particles.seeds))
 
     def describe(self, n: Temperature) -> str:
         """Return the inverse temperature."""
@@ -231,24 +266,15 @@ class TemperedRBMPath(Path):
         """Return visible bits, (draw, unit)."""
         return {self.name: particles.bits}
 
-    def _linear(self, bits: np.ndarray) -> np.ndarray:
-        with one_blas_thread():
-            linear: np.ndarray = bits.astype(np.float32) @ self._columns
-        return linear
-
-    def _hidden_line(self, beta: float) -> tuple[np.float32, np.ndarray]:
-        """Return slope and intercept of the hidden activations in the products."""
-        bias = self._knots.shares(beta) @ self._knots.hidden
-        return np.float32(beta), bias.astype(np.float32)
-
     def _log_ratio(self, particles: Tempered, old: float, new: float) -> np.ndarray:
         """Return log f_new - log f_old of each particle."""
         out = np.empty(len(particles.linear))
-        before, after = self._hidden_line(old), self._hidden_line(new)
+        road = self._road(particles)
+        before, after = road.hidden_line(old), road.hidden_line(new)
 
         def tile_ratio(tile: slice) -> None:
             softplus_difference_tile(particles.products[tile], *before, *after, out[tile])
 
         self._pool.run(tile_ratio, len(out), work=particles.products.size)
-        out += particles.linear @ (self._knots.shares(new) - self._knots.shares(old))
+        out += particles.linear @ (road.knots.shares(new) - road.knots.shares(old))
         return out

@@ -11,10 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
-from pymc_arm.arguments import check_count
-from pymc_arm.processors import available_cores
+import numpy as np
 
-__all__ = ["TilePool"]
+from pymc_arm.arguments import check_count
+from pymc_arm.families.rbm.kernels import gibbs_tile
+from pymc_arm.processors import available_cores, one_blas_thread
+
+__all__ = ["TilePool", "gibbs_steps"]
 
 # Wide enough that BLAS runs near its peak, small enough that a tile stays in the second cache.
 WIDEST_TILE = 256
@@ -63,3 +66,26 @@ def tile_slices(count: int) -> list[slice]:
     pairs = max(1, -(-count // (2 * WIDEST_TILE)))
     width = max(1, -(-count // (2 * pairs)))
     return [slice(start, min(start + width, count)) for start in range(0, count, width)]
+
+
+def gibbs_steps(
+    pool: TilePool,
+    rng: np.random.Generator,
+    activations: np.ndarray,
+    bits: np.ndarray,
+    weights: np.ndarray,
+    visible_bias: np.ndarray,
+    hidden_bias: np.ndarray,
+    repeats: int = 1,
+) -> None:
+    """Apply block Gibbs steps to particles in place; see :func:`gibbs_tile`."""
+    key = rng.integers(2**64, dtype=np.uint64, endpoint=False)
+
+    def on_tile(tile: slice) -> None:
+        first = np.uint64(tile.start)
+        gibbs_tile(
+            activations[tile], bits[tile], weights, visible_bias, hidden_bias, repeats, key, first
+        )
+
+    with one_blas_thread():
+        pool.run(on_tile, len(bits), work=activations.size * repeats)

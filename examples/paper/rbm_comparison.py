@@ -123,7 +123,7 @@ def tempered_rows(setting: Setting, seed: int) -> Iterator[Row]:
     problem = setting.problem
     started = time.process_time()
     path = TemperedRBMPath(problem.machine, problem.data, random_seed=seed)
-    print(f"{'':24s} biases on the way: {time.process_time() - started:.1f} s")
+    print(f"{'':24s} pilot runs: {time.process_time() - started:.1f} s")
     for particles, runs in setting.particles:
         values, seconds = repeat(
             lambda rng, particles=particles: (

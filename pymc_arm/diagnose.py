@@ -24,6 +24,8 @@ CHANCE = 1e-3
 # Errors smaller than this, in nats, change nobody's mind about a model.
 NEGLIGIBLE = 0.05
 SMALLEST_FRACTION = 0.1
+# What an exploring chain predicts of itself: by its steps, and by its families.
+EXPLORE_VARIANCES = ["predicted_variance", "genealogy_variance"]
 SMALLEST_ACCEPTANCE = 0.02
 LARGEST_ERROR = 0.5
 
@@ -144,8 +146,9 @@ def _spread(statistics: xr.Dataset, attributes: Mapping[str, Any]) -> Reason | N
     """Compare the spread between chains with what each chain predicts of itself."""
     chosen = "refined" if attributes.get("estimate") == "refine" else "explore"
     values = statistics[f"{chosen}_log_marginal_likelihood"].values
-    column = "refined_variance" if chosen == "refined" else "predicted_variance"
-    predicted = float(np.mean(statistics[column].values))
+    # What the standard error would be made of if there were one chain.
+    columns = ["refined_variance"] if chosen == "refined" else EXPLORE_VARIANCES
+    predicted = float(np.mean(np.max([statistics[column].values for column in columns], axis=0)))
     chains = len(values)
     if chains < 2 or not np.all(np.isfinite(values)):
         return None

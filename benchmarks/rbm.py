@@ -229,7 +229,7 @@ def build_path(
             **method.path,
         )
     began = time.process_time()
-    path = TemperedRBMPath(machine, digits, threads=options.threads, random_seed=options.seed)
+    path = TemperedRBMPath(machine, digits, threads=options.threads)
     print(
         f"{'':22s} pull {path.pull}, by pilot runs: {time.process_time() - began:.2f} cpu s, once"
     )

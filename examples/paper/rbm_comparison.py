@@ -122,7 +122,7 @@ def tempered_rows(setting: Setting, seed: int) -> Iterator[Row]:
     """Run ARM on the package's own path."""
     problem = setting.problem
     started = time.process_time()
-    path = TemperedRBMPath(problem.machine, problem.data, random_seed=seed)
+    path = TemperedRBMPath(problem.machine, problem.data)
     print(f"{'':24s} pilot runs: {time.process_time() - started:.1f} s")
     for particles, runs in setting.particles:
         values, seconds = repeat(

@@ -85,12 +85,12 @@ def rbm(
     check_choice("path", path, ("auto", "tempered", "units"))
     if path == "auto":
         path = "units" if data is None or options or variant == "reseed" else "tempered"
-    shared: dict[str, Any] = {"threads": threads, "random_seed": random_seed}
+    shared: dict[str, Any] = {"threads": threads}
     if gibbs_steps is not None:
         shared["gibbs_steps"] = gibbs_steps
     road: Path
     if path == "units":
-        road = RBMPath(machine, data=data, **options, **shared)
+        road = RBMPath(machine, data=data, random_seed=random_seed, **options, **shared)
     elif data is None:
         raise ValueError('path="tempered" takes base rates from training data: give data=...')
     elif options:

@@ -121,8 +121,6 @@ class TemperedRBMPath(Path):
     pull
         How far the biases between base rates and machine go from a straight line (0) to those that
         keep the means of the data (1); by default 1, or 0.7 if that is better in pilot runs.
-    random_seed
-        For the pilot runs.
 
     Examples
     --------
@@ -148,7 +146,6 @@ class TemperedRBMPath(Path):
         threads: int | None = None,
         name: str = "x",
         pull: float | None = None,
-        random_seed: Any = None,
     ) -> None:
         check_count("gibbs_steps", gibbs_steps)
         if pull is not None and not 0 <= pull <= 1:
@@ -167,12 +164,12 @@ class TemperedRBMPath(Path):
         self.one_chain_at_a_time = self._pool.threads > 1
         self._hidden_rates = hidden_rates
         self._roads: dict[int, Road] = {}
-        self.pull = PULLS[0] if pull is None else pull
-        if pull is None:
-            self.pull = self._better_pull(np.random.default_rng(random_seed))
+        self.pull = self._better_pull() if pull is None else pull
 
-    def _better_pull(self, rng: np.random.Generator) -> float:
+    def _better_pull(self) -> float:
         """Return the first pull, unless the mean log Z-hat of its pilot runs is clearly lower."""
+        # Always the same runs: the path of a machine is no matter of luck, nor of the seed.
+        rng = np.random.default_rng(0)
         settings = {**TEMPERED_SETTINGS, "threshold": PILOT_THRESHOLD}
         learned = self._learn(rng)
         found = []

@@ -32,7 +32,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def path(machine, data):
-    return TemperedRBMPath(machine, data, threads=1, name="pixels", random_seed=0)
+    return TemperedRBMPath(machine, data, threads=1, name="pixels")
 
 
 def all_particles(path):
@@ -63,7 +63,7 @@ def test_matches_enumeration(machine, path, variant):
 def test_the_steps_of_a_pilot_are_unbiased_with_few_particles(machine, path):
     first = pymc_arm.run(path, np.random.default_rng(1), 100, threshold=0.9, max_rounds=0)
     following = dict(pairwise(first.positions))
-    fixed = TemperedRBMPath(machine, STATES[:2], threads=1, random_seed=0)
+    fixed = TemperedRBMPath(machine, STATES[:2], threads=1)
     fixed.__dict__ |= vars(path)
     fixed.advance = lambda n, *_: following[n]
     settings = {"resample_threshold": 0.9, "max_rounds": 0, "move": "adaptive"}
@@ -115,7 +115,7 @@ def test_gibbs_leaves_each_distribution_invariant(path, beta):
 def test_result_does_not_depend_on_the_number_of_threads(machine, data):
     found = [
         pymc_arm.run(
-            TemperedRBMPath(machine, data, threads=threads, random_seed=0),
+            TemperedRBMPath(machine, data, threads=threads),
             np.random.default_rng(1),
             600,
             **TEMPERED_SETTINGS | {"threshold": 0.5},
@@ -148,7 +148,7 @@ def test_independent_units_take_few_steps():
     machine = Machine(np.zeros((6, 3)), np.linspace(-1, 1, 6), np.ones(3))
     rates = 1 / (1 + np.exp(-machine.a))
     data = (np.random.default_rng(0).random((20_000, 6)) < rates).astype(np.uint8)
-    path = TemperedRBMPath(machine, data, random_seed=1)
+    path = TemperedRBMPath(machine, data)
     result = pymc_arm.run(path, np.random.default_rng(0), 100, **TEMPERED_SETTINGS)
     np.testing.assert_allclose(result.log_evidence, machine.exact_log_evidence(), atol=0.05)
     assert len(result.history) < 50
@@ -176,7 +176,7 @@ def test_every_chain_learns_biases_of_its_own(path):
     assert path._road(first) is path._road(again)
     assert np.abs(path._road(first).knots.visible - path._road(other).knots.visible).max() > 0.01
     # In another process, where nothing is kept, they are the same.
-    anew = TemperedRBMPath(path.machine, STATES[:2], threads=1, random_seed=0)
+    anew = TemperedRBMPath(path.machine, STATES[:2], threads=1)
     anew.__dict__ |= vars(path) | {"_roads": {}}
     np.testing.assert_array_equal(anew._road(first).knots.visible, path._road(first).knots.visible)
 
@@ -187,7 +187,7 @@ def test_the_pull_is_found_by_pilot_runs_or_given():
     machine = Machine(weights, rng.normal(-1, 1, 12))
     hidden = rng.integers(2, size=(500, 4))
     own = rng.random((500, 12)) < expit(hidden @ weights.T + machine.a)
-    assert TemperedRBMPath(machine, own, random_seed=0).pull in PULLS
+    assert TemperedRBMPath(machine, own).pull in PULLS
     assert TemperedRBMPath(machine, own, pull=0.3).pull == 0.3
     with pytest.raises(ValueError, match=r"pull=1\.5 must be between"):
         TemperedRBMPath(machine, own, pull=1.5)

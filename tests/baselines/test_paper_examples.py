@@ -12,6 +12,7 @@ SCRIPTS = {
     "gpc_time_accuracy": (["gpc_time_accuracy_20.png", "gpc_time_accuracy_20.csv"], "AIS RMHMC"),
     "rbm_comparison": (["rbm_comparison.png", "rbm_digits.csv"], "AIS-MAS"),
     "digits": (["digits.png"], "reference"),
+    "tuning": (["tuning.png"], "acceptance by step size"),
     "evidence_surface": (["evidence_surface.png"], "EP, second order"),
 }
 

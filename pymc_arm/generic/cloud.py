@@ -9,12 +9,13 @@ Gaussian closest to them. That minimises the Fisher divergence; for a Gaussian t
 with any d + 1 points, where the covariance of the points has an error of order d / points.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy
 
-__all__ = ["CrossFit", "Student", "score_covariance", "shrink"]
+__all__ = ["CrossFit", "Student", "independent_halves", "score_covariance", "shrink"]
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,12 @@ class CrossFit:
     """Two Student-t, each fitted to one half of the cloud and used to move the other."""
 
     def __init__(
-        self, rng: np.random.Generator, points: np.ndarray, scores: np.ndarray | None = None
+        self,
+        halves: Sequence[np.ndarray],
+        points: np.ndarray,
+        scores: np.ndarray | None = None,
     ) -> None:
         size, dimension = points.shape
-        halves = _independent_halves(rng, points)
         self._parts = [
             (mine, Student.fit(points[other], None if scores is None else scores[other]))
             for mine, other in zip(halves, halves[::-1], strict=True)
@@ -126,7 +129,7 @@ def shrink(covariance: np.ndarray, shrinkage: float) -> np.ndarray:
     return covariance
 
 
-def _independent_halves(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray]:
+def independent_halves(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray]:
     """Divide particles at random (residual resampling sorts them), with copies kept together."""
     size = len(points)
     _, number = np.unique(points[:, 0], return_inverse=True)

@@ -4,7 +4,8 @@ Four kernels, each vectorised over particles:
 
 * *blocks* of continuous coordinates by a preconditioned Crank-Nicolson step around a Student-t
   fitted to the cloud. It needs no gradient, and where the target is that Student-t it is an
-  independent draw (Grumitt and others, 2022);
+  independent draw (Grumitt and others, 2022). Where variables are normal given others, the cloud
+  is seen by their innovations too (:mod:`pymc_arm.generic.innovations`), in turn;
 * larger blocks also by Hamiltonian dynamics, where that step is held up: its gradients find their
   way where a fitted covariance does not;
 * *coordinates* that share no term, all at once, each accepted by itself (a colouring of the
@@ -17,14 +18,15 @@ memory of where it started.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from pymc_arm.generic.cloud import CrossFit
+from pymc_arm.generic.cloud import CrossFit, independent_halves
 from pymc_arm.generic.support import Support
 
-__all__ = ["Kernel", "MoveTarget", "add_by_owner", "color_coordinates"]
+__all__ = ["AsTheyAre", "Kernel", "MoveTarget", "View", "add_by_owner", "color_coordinates"]
 
 # Sweeps end when the mean squared correlation with the start is below this, or after the last.
 FORGOTTEN = 0.05
@@ -41,6 +43,28 @@ LARGEST_LEAPS = 12
 # Hamiltonian moves cost ten times as much: they pay where the other goes less than this share of
 # the way that an independent draw would go.
 FAR_ENOUGH = 0.08
+# A view of the cloud in which moves go less than this share of the best one's way is given up.
+SMALLEST_SHARE = 0.3
+
+
+class View(Protocol):
+    """Other coordinates of the same points."""
+
+    def see(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        """Return points in other coordinates z, and log |dx / dz|."""
+
+    def restore(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray | float]:
+        """Return the points that are seen so, and log |dx / dz|."""
+
+
+class AsTheyAre:
+    """Points in the coordinates that they have."""
+
+    def see(self, points: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the points."""
+        return points, 0.0
+
+    restore = see
 
 
 @dataclass(frozen=True)
@@ -58,6 +82,21 @@ class MoveTarget:
     discrete_sets: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]]
     supports: dict[int, Support]
     gradient: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    #: How blocks are seen when they move; first of all as they are.
+    views: Sequence[View] = (AsTheyAre(),)
+
+
+@dataclass
+class _Walk:
+    """A Crank-Nicolson step in one view of the cloud, around the Student-t fitted to it.
+
+    ``way`` is how far its best step size went, as a share of an independent draw's way.
+    """
+
+    view: View
+    student: CrossFit
+    step_weights: np.ndarray = field(default_factory=lambda: np.ones(len(STEPS)) / len(STEPS))
+    way: float = 1.0
 
 
 class Kernel:
@@ -77,21 +116,21 @@ class Kernel:
         start = points
         points = points.copy()
         size = len(points)
-        student, log_density = self._fit(rng, points)
-        step_weights = np.ones(len(STEPS)) / len(STEPS)
+        walks, log_density = self._fit(rng, points)
+        student = walks[0].student if walks else None
         leap_weights = np.ones(len(LEAPS)) / len(LEAPS)
         scale_weights = [np.ones(len(SCALES)) / len(SCALES) for _ in target.sets]
         rates: list[float] = []
         for repeat in range(LARGEST_REPEATS):
-            if student is not None:
-                points, log_density, rate, step_weights, way = self._crank_nicolson(
-                    rng, points, log_density, student, step_weights
-                )
-                if target.gradient is not None and way < FAR_ENOUGH:
-                    points, log_density, rate, leap_weights = self._hamiltonian(
-                        rng, points, student, leap_weights
-                    )
+            for walk in walks:
+                points, log_density, rate = self._crank_nicolson(rng, points, log_density, walk)
                 rates.append(rate)
+            furthest = max((walk.way for walk in walks), default=0.0)
+            if student is not None and target.gradient is not None and furthest < FAR_ENOUGH:
+                points, log_density, rates[-1], leap_weights = self._hamiltonian(
+                    rng, points, student, leap_weights
+                )
+            walks = [walk for walk in walks if walk.way >= SMALLEST_SHARE * furthest]
             for number, chosen in enumerate(target.sets):
                 moved, change, rate, scale_weights[number] = self._coordinates(
                     rng, points, chosen, student, scale_weights[number]
@@ -108,56 +147,66 @@ class Kernel:
 
     def _fit(
         self, rng: np.random.Generator, points: np.ndarray
-    ) -> tuple[CrossFit | None, np.ndarray]:
-        """Fit the cloud, and return the log-density at its points."""
+    ) -> tuple[list["_Walk"], np.ndarray]:
+        """Fit the cloud in each view, and return the log-density at its points."""
         block = self.target.continuous
         if self.target.gradient is None:
             log_density, scores = self.target.log_density(points), None
         else:
             log_density, gradients = self.target.gradient(points)
             scores = gradients[:, block]
-        student = CrossFit(rng, points[:, block], scores) if len(block) else None
-        return student, log_density
+        if not len(block):
+            return [], log_density
+        halves = independent_halves(rng, points[:, block])
+        walks = []
+        for view in self.target.views:
+            seen = view.see(points)[0][:, block]
+            if scores is not None and isinstance(view, AsTheyAre):
+                walks.append(_Walk(view, CrossFit(halves, seen, scores)))
+            walks.append(_Walk(view, CrossFit(halves, seen)))
+        return walks, log_density
 
     def _crank_nicolson(
         self,
         rng: np.random.Generator,
         points: np.ndarray,
         log_density: np.ndarray,
-        student: CrossFit,
-        step_weights: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, float]:
+        walk: "_Walk",
+    ) -> tuple[np.ndarray, np.ndarray, float]:
         """Propose m + sqrt(1 - s^2) (x - m) + s sqrt(g) L e, reversible for the Student-t.
 
-        Returns also how far the best step size goes, as a share of an independent draw's way.
+        The walk learns which step sizes go far.
         """
-        block = self.target.continuous
+        block, view, student = self.target.continuous, walk.view, walk.student
         size, dimension = len(points), len(block)
-        choice = rng.choice(len(STEPS), size=size, p=step_weights)
+        choice = rng.choice(len(STEPS), size=size, p=walk.step_weights)
         step = STEPS[choice]
-        current = student.whiten(points[:, block])
+        seen, log_scale = view.see(points)
+        current = student.whiten(seen[:, block])
         distance = (current**2).sum(axis=1)
         shape = 0.5 * (dimension + student.freedom)
         spread = 0.5 * (student.freedom + distance) / rng.gamma(shape, size=size)
         noise = np.sqrt(spread)[:, None] * rng.normal(size=(size, dimension))
         proposed = np.sqrt(1 - step**2)[:, None] * current + step[:, None] * noise
-        new_points = points.copy()
-        new_points[:, block] = student.color(proposed)
+        trial = seen.copy()
+        trial[:, block] = student.color(proposed)
+        new_points, new_log_scale = view.restore(trial)
         new_log_density = self.target.log_density(new_points)
         new_distance = (proposed**2).sum(axis=1)
         log_ratio = new_log_density - log_density
         log_ratio += shape * (np.log(student.freedom + new_distance))
         log_ratio -= shape * (np.log(student.freedom + distance))
         with np.errstate(invalid="ignore"):
+            log_ratio += new_log_scale - log_scale
             probability = np.exp(np.minimum(log_ratio, 0.0))
         probability = np.nan_to_num(probability, nan=0.0)
         accepted = rng.random(size) < probability
         points[accepted] = new_points[accepted]
         log_density = np.where(accepted, new_log_density, log_density)
-        jump = probability * ((proposed - current) ** 2).sum(axis=1)
-        weights, best = _learn(choice, jump, len(STEPS))
-        way = best / max(2 * float(np.mean(distance)), 1e-12)
-        return points, log_density, float(probability.mean()), weights, way
+        jump = np.nan_to_num(probability * ((proposed - current) ** 2).sum(axis=1), nan=0.0)
+        walk.step_weights, best = _learn(choice, jump, len(STEPS))
+        walk.way = best / max(2 * float(np.nanmean(distance)), 1e-12)
+        return points, log_density, float(probability.mean())
 
     def _hamiltonian(
         self,

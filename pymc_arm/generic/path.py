@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_arm.generic.collapse import Collapsed, independent_sets
 from pymc_arm.generic.density import CHUNK, LogDensity
+from pymc_arm.generic.innovations import find_innovations
 from pymc_arm.generic.integrate import (
     Grid,
     Reference,
@@ -18,7 +19,7 @@ from pymc_arm.generic.integrate import (
     enumerate_values,
     quadrature,
 )
-from pymc_arm.generic.moves import Kernel, MoveTarget, color_coordinates
+from pymc_arm.generic.moves import AsTheyAre, Kernel, MoveTarget, View, color_coordinates
 from pymc_arm.generic.plan import Plan, Step
 from pymc_arm.generic.prior import PriorSampler
 from pymc_arm.generic.support import Support
@@ -103,6 +104,7 @@ class GenericPath(Path):
             self._tempered[step.data_terms] = True
             if step.coordinate is not None:
                 self._introduced[step.coordinate] = number
+        self._innovations = find_innovations(density, layout, plan.scopes, draws)
         self._target = functools.lru_cache(maxsize=4)(self._make_target)
         self._sets = functools.lru_cache(maxsize=4)(self._color)
         # ``advance`` and ``smooth`` ask for the same integral, one after the other.
@@ -357,7 +359,13 @@ class GenericPath(Path):
             discrete_sets=discrete_sets,
             supports=self._supports,
             gradient=gradient,
+            views=self._views(continuous),
         )
+
+    def _views(self, continuous: np.ndarray) -> list[View]:
+        """Return how the coordinates that are in can be seen."""
+        innovations = self._innovations.select(continuous)
+        return [AsTheyAre(), *([innovations] if len(innovations.coordinates) else [])]
 
     def _color(self, step: int) -> tuple[np.ndarray, list[Any], list[Any]]:
         """Return the continuous coordinates that are in, and the sets to move together."""

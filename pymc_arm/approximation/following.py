@@ -1,0 +1,151 @@
+"""A density whose coordinates follow one of them: funnels, and regressions of unknown noise.
+
+The coefficients of a regression are as wide as the noise is large, group effects as wide as their
+scale, and where a parameter enters in a product the other factor shrinks as it grows. In each case
+one coordinate, the *leader*, tells where the others are and how wide: their means are parabolas in
+it, and the logs of their widths straight lines. What is left is close to a Student-t.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy
+
+from pymc_arm.approximation.student import BentStudent
+from pymc_arm.generic.cloud import shrink
+
+__all__ = ["Following", "find_leader"]
+
+# Means and widths stay what they are beyond so many standard deviations of the leader.
+FURTHEST = 4.0
+ROUNDS, ITERATIONS = 2, 25
+# A single draw counts for no more than this, in units of the variance.
+LARGEST_SQUARE = 50.0
+# How often what noise would show a leader must show.
+CLEAR = 3.0
+
+
+def find_leader(points: np.ndarray) -> int | None:
+    """Return the coordinate that the others follow most, if there is one.
+
+    Of whitened coordinates z and a standardised one u, z is correlated with u^2 if means bend, and
+    z^2 with u if widths change. The squares of these correlations are summed over the z's; without
+    a leader each of them is one over the number of points.
+    """
+    size, dimension = points.shape
+    if dimension < 2:
+        return None
+    centered = points - points.mean(axis=0)
+    factor = np.linalg.cholesky(shrink(centered.T @ centered / size, 0.0))
+    white = scipy.linalg.solve_triangular(factor, centered.T, lower=True).T
+    standard = centered / np.maximum(points.std(axis=0), 1e-300)
+    pairs = ((white**2, standard), (white, standard**2))
+    shown = sum((_correlations(*pair) ** 2).sum(axis=0) for pair in pairs)
+    leader = int(np.argmax(shown))
+    return leader if shown[leader] > CLEAR * 2 * dimension / size else None
+
+
+def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return those of all columns with all others; a few far points do not decide."""
+    standard = []
+    for values in (first, second):
+        values = np.clip(values, -9, 9)
+        values = values - values.mean(axis=0)
+        standard.append(values / np.maximum(values.std(axis=0), 1e-300))
+    return standard[0].T @ standard[1] / len(first)
+
+
+@dataclass(frozen=True)
+class _Course:
+    """Where the others are, and how wide, given the leader: y = (x - m(u)) / s(u).
+
+    u is the standardised leader. ``means`` are the coefficients of m in (1, u, u^2), ``widths``
+    those of log s in (1, u), with a column for each coordinate; the leader's own are zero, so that
+    it is the same in x and in y.
+    """
+
+    leader: int
+    center: float
+    width: float
+    means: np.ndarray
+    widths: np.ndarray
+
+    @classmethod
+    def fit(cls, points: np.ndarray, leader: int) -> "_Course":
+        """Fit means by weighted least squares, and widths by likelihood."""
+        column = points[:, leader]
+        center, width = float(column.mean()), float(max(column.std(), 1e-300))
+        basis = _basis((column - center) / width)
+        lines = basis[:, :2]
+        information = np.linalg.pinv(2 * lines.T @ lines)
+        weights = np.ones_like(points)
+        for _ in range(ROUNDS):
+            normal = np.einsum("nk,nd,nl->dkl", basis, weights, basis, optimize=True)
+            normal += 1e-9 * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(3)
+            right = (basis.T @ (weights * points)).T
+            means = np.linalg.solve(normal, right[..., None])[..., 0].T
+            residual = points - basis @ means
+            widths = np.zeros((2, points.shape[1]))
+            widths[0] = np.log(np.maximum(residual.std(axis=0), 1e-300))
+            for _ in range(ITERATIONS):  # Fisher's scoring
+                square = np.minimum((residual * np.exp(-lines @ widths)) ** 2, LARGEST_SQUARE)
+                widths += np.clip(information @ (lines.T @ (square - 1)), -0.5, 0.5)
+            weights = np.exp(-2 * (lines @ widths - widths[0]))
+        means[:, leader], widths[:, leader] = 0.0, 0.0
+        return cls(leader, center, width, means, widths)
+
+    def follow(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return m and log s."""
+        basis = _basis((points[:, self.leader] - self.center) / self.width)
+        return basis @ self.means, basis[:, :2] @ self.widths
+
+    def leave(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return y and log s."""
+        mean, log_width = self.follow(points)
+        return (points - mean) * np.exp(-log_width), log_width
+
+    def pull(self, left: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Return the gradient of the log-density of y, from that of x."""
+        _, log_width = self.follow(left)
+        distance = (left[:, self.leader] - self.center) / self.width
+        inside = (np.abs(distance) < FURTHEST) / self.width
+        slopes = np.stack([inside, 2 * distance * inside], axis=1) @ self.means[1:]
+        widening = inside[:, None] * self.widths[1]
+        pulled = scores * np.exp(log_width)
+        pulled[:, self.leader] += (scores * slopes + widening * (pulled * left + 1)).sum(axis=1)
+        return pulled
+
+
+@dataclass(frozen=True)
+class Following:
+    """A bent Student-t of what is left when all coordinates have followed their leader."""
+
+    course: _Course
+    student: BentStudent
+    components: ClassVar[int] = 1
+
+    @classmethod
+    def fit(cls, points: np.ndarray, leader: int, scores: np.ndarray | None = None) -> "Following":
+        """Fit the course, then the Student-t to what it leaves."""
+        course = _Course.fit(points, leader)
+        left, _ = course.leave(points)
+        pulled = None if scores is None else course.pull(left, scores)
+        return cls(course, BentStudent.fit(left, pulled))
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw points, (size, dimension)."""
+        left = self.student.draw(rng, size)
+        mean, log_width = self.course.follow(left)
+        return mean + np.exp(log_width) * left
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return the log-density at points."""
+        left, log_width = self.course.leave(points)
+        return self.student.log_density(left) - log_width.sum(axis=1)
+
+
+def _basis(distance: np.ndarray) -> np.ndarray:
+    """Return (1, u, u^2) of the leader."""
+    near = np.clip(distance, -FURTHEST, FURTHEST)
+    return np.stack([np.ones_like(near), near, near**2], axis=1)

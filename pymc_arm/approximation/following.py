@@ -31,7 +31,7 @@ def find_leader(points: np.ndarray) -> int | None:
 
     Of whitened coordinates z and a standardised one u, z is correlated with u^2 if means bend, and
     z^2 with u if widths change. The squares of these correlations are summed over the z's; without
-    a leader each of them is one over the number of points.
+    a leader each of them is one over the number of points, and those of u with itself five.
     """
     size, dimension = points.shape
     if dimension < 2:
@@ -43,7 +43,7 @@ def find_leader(points: np.ndarray) -> int | None:
     pairs = ((white**2, standard), (white, standard**2))
     shown = sum((_correlations(*pair) ** 2).sum(axis=0) for pair in pairs)
     leader = int(np.argmax(shown))
-    return leader if shown[leader] > CLEAR * 2 * dimension / size else None
+    return leader if shown[leader] > CLEAR * (2 * dimension + 8) / size else None
 
 
 def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:

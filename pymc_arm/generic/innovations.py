@@ -38,6 +38,7 @@ class _Level:
     """
 
     coordinates: np.ndarray
+    representatives: np.ndarray
     terms: np.ndarray
     owner: np.ndarray
     place: np.ndarray
@@ -48,7 +49,8 @@ class _Level:
         needed, place = np.unique(self.place[kept], return_inverse=True)
         of_needed = np.isin(self.owner, needed)
         owner = np.searchsorted(needed, self.owner[of_needed])
-        return _Level(self.coordinates[kept], self.terms[of_needed], owner, place)
+        coordinates, representatives = self.coordinates[kept], self.representatives[needed]
+        return _Level(coordinates, representatives, self.terms[of_needed], owner, place)
 
 
 class Innovations:
@@ -123,7 +125,8 @@ def find_innovations(
             continue
         if layout.discrete[parents].all() or not own.any(axis=0).all():
             continue
-        level = _Level(coordinates, rows, own.argmax(axis=1), np.arange(slot.size))
+        each = np.arange(slot.size)
+        level = _Level(coordinates, coordinates, rows, own.argmax(axis=1), each)
         values = _prior(density, level, draws, (*NODES, CHECK))
         if not _are_parabolas(values):
             continue
@@ -135,7 +138,7 @@ def find_innovations(
         order = np.argsort(first)
         owner = order[np.searchsorted(first[order], level.owner[needed])]
         depth[coordinates] = 1 + depth[parents].max()
-        found = _Level(coordinates, rows[needed], owner, place.ravel())
+        found = _Level(coordinates, coordinates[first], rows[needed], owner, place.ravel())
         levels.setdefault(int(depth[slot.start]), []).append(found)
     return Innovations(density, [level for depth in sorted(levels) for level in levels[depth]])
 
@@ -143,12 +146,12 @@ def find_innovations(
 def _prior(
     density: LogDensity, level: _Level, points: np.ndarray, nodes: Sequence[float]
 ) -> list[np.ndarray]:
-    """Return the log-priors of the representatives of a level, with coordinates at each node."""
+    """Return the log-priors of the representatives of a level, with these at each node."""
     places = np.tile(points, (len(nodes), 1))
-    places[:, level.coordinates] = np.repeat(nodes, len(points))[:, None]
+    places[:, level.representatives] = np.repeat(nodes, len(points))[:, None]
     found = density.terms(places, level.terms)
-    count = int(level.owner.max()) + 1
-    return np.split(add_by_owner(found, level.owner, count), len(nodes))
+    added = add_by_owner(found, level.owner, len(level.representatives))
+    return np.split(added, len(nodes))
 
 
 def _are_parabolas(values: list[np.ndarray]) -> bool:

@@ -193,10 +193,10 @@ class Kernel:
         new_points, new_log_scale = view.restore(trial)
         new_log_density = self.target.log_density(new_points)
         new_distance = (proposed**2).sum(axis=1)
-        log_ratio = new_log_density - log_density
-        log_ratio += shape * (np.log(student.freedom + new_distance))
-        log_ratio -= shape * (np.log(student.freedom + distance))
         with np.errstate(invalid="ignore"):
+            log_ratio = new_log_density - log_density
+            log_ratio += shape * (np.log(student.freedom + new_distance))
+            log_ratio -= shape * (np.log(student.freedom + distance))
             log_ratio += new_log_scale - log_scale
             probability = np.exp(np.minimum(log_ratio, 0.0))
         probability = np.nan_to_num(probability, nan=0.0)

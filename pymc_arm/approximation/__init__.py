@@ -19,7 +19,7 @@ __all__ = ["Approximation", "BentStudent", "Following", "Mixture", "fit"]
 # Above this share of effective draws, a single component is good enough.
 GOOD_OVERLAP = 0.4
 LARGEST_COMPONENTS = 4
-TRIAL_DRAWS = 200
+TRIAL_DRAWS = 500
 LARGEST_FIT = 3000
 
 

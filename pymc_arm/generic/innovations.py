@@ -118,8 +118,9 @@ def find_innovations(
     for number, slot in enumerate(layout.slots):
         rows = np.arange(density.offsets[number], density.offsets[number + 1])
         coordinates = np.arange(slot.start, slot.start + slot.size)
-        own = scopes[rows, slot.start : slot.start + slot.size]
-        parents = np.flatnonzero(scopes[rows].any(axis=0))
+        scope = scopes[density.offsets[number] : density.offsets[number + 1]]
+        own = scope[:, slot.start : slot.start + slot.size]
+        parents = np.flatnonzero(scope.any(axis=0))
         parents = parents[~np.isin(parents, coordinates)]
         if slot.discrete or not len(draws) or not (own.sum(axis=1) == 1).all():
             continue

@@ -37,8 +37,9 @@ SHORTEST = 1e-8
 RELATIVE_TOLERANCE = 0.01
 # Smaller blocks move as well without gradients.
 SMALLEST_GRADIENT = 12
-# Square matrices that fitting both halves of a cloud holds at once, and arrays of an evaluation.
-MATRICES, ARRAYS = 8, 10
+# Square matrices that fitting both halves of a cloud takes, and that each view holds, and arrays of
+# an evaluation.
+MATRICES, VIEW_MATRICES, ARRAYS = 4, 4, 10
 
 
 @dataclass(frozen=True)
@@ -261,8 +262,9 @@ class GenericPath(Path):
 
     def fixed_bytes(self) -> int:
         """Return the size of the matrices that moves fit, and of the terms of a few points."""
-        continuous = int(np.sum(~self._discrete))
-        return 8 * (MATRICES * continuous**2 + ARRAYS * max(self.density.count, CHUNK))
+        continuous = np.flatnonzero(~self._discrete)
+        matrices = MATRICES + VIEW_MATRICES * len(self._views(continuous))
+        return 8 * (matrices * len(continuous) ** 2 + ARRAYS * max(self.density.count, CHUNK))
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f_N, if the dimension is large enough for it to help."""

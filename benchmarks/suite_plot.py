@@ -66,7 +66,7 @@ def draw(calls: Sequence[Call]) -> Any:
     axes.axvline(edge / 5, color="0.7", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_xlim(min(finite) / 3, edge * 5)
-    axes.text(edge, -0.7, "failed", ha="center", va="bottom", fontsize=8)
+    axes.text(edge, -0.7, "failed or too slow", ha="center", va="bottom", fontsize=8)
     axes.set_yticks(range(len(models)), [model.replace("_", " ") for model in models])
     axes.set_ylim(len(models) - 0.5, -0.5)
     axes.set_xlabel(

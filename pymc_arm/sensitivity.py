@@ -29,8 +29,8 @@ LOCATIONS = {
     "SkewNormalRV": 0,
     "StudentTRV": 1,
 }
-# Vehtari and others (2024): importance weights with a heavier tail than this have no usable mean.
-LARGEST_TAIL_INDEX = 0.7
+# Importance weights with a heavier tail than this have no variance, and so no standard error.
+LARGEST_TAIL_INDEX = 0.5
 FEWEST_EFFECTIVE = 100
 
 

@@ -40,8 +40,8 @@ def find_leader(points: np.ndarray) -> int | None:
     factor = np.linalg.cholesky(shrink(centered.T @ centered / size, 0.0))
     white = scipy.linalg.solve_triangular(factor, centered.T, lower=True).T
     standard = centered / np.maximum(points.std(axis=0), 1e-300)
-    pairs = ((white**2, standard), (white, standard**2))
-    shown = sum((_correlations(*pair) ** 2).sum(axis=0) for pair in pairs)
+    widths, bends = _correlations(white**2, standard), _correlations(white, standard**2)
+    shown = (widths**2 + bends**2).sum(axis=0)
     leader = int(np.argmax(shown))
     return leader if shown[leader] > CLEAR * (2 * dimension + 8) / size else None
 

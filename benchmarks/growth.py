@@ -51,17 +51,17 @@ def exact_normal_means(dimension: int) -> float:
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks growth")
-    parser.add_argument("--observations", type=int, nargs="+", default=[10**k for k in range(2, 7)])
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[2, 5, 10, 20, 50, 100, 200])
-    parser.add_argument("--particles", type=int, nargs="+", default=[10**k for k in range(2, 6)])
+    parser.add_argument("--observations", type=int, nargs="*", default=[10**k for k in range(2, 7)])
+    parser.add_argument("--dimensions", type=int, nargs="*", default=[2, 5, 10, 20, 50, 100, 200])
+    parser.add_argument("--particles", type=int, nargs="*", default=[10**k for k in range(2, 6)])
     parser.add_argument("--plot", default=None, help="file for a figure")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     sweeps = {
         "observations": (
             options.observations,
-            lambda size: measure(regression(size), draws=100, chains=1),
-            "logistic regression, one chain of 100 particles",
+            lambda size: measure(regression(size), draws=20, chains=1, refine=False),
+            "logistic regression, 20 particles, explored only",
         ),
         "dimensions": (
             options.dimensions,

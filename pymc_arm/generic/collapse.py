@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pymc_arm.generic.coloring import add_by_owner, color_coordinates
 from pymc_arm.generic.density import LogDensity
 from pymc_arm.generic.integrate import (
     Grid,
@@ -20,7 +21,6 @@ from pymc_arm.generic.integrate import (
     enumerate_values,
     quadrature,
 )
-from pymc_arm.generic.moves import add_by_owner, color_coordinates
 from pymc_arm.generic.plan import Plan
 from pymc_arm.generic.support import Support
 

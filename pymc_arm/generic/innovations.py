@@ -3,7 +3,7 @@
 Group effects, increments and the like are normal given others: x = m(h) + s(h) z. A cloud that is a
 funnel in (h, x), because x can't be far from m where s is small, may be round in (h, z); where the
 data say more about x than h does, it is the other way round. Kernels that move both views in turn
-need not know which it is (Yu and Meng, 2011), and nor does a density that is fitted to either.
+need not know which it is (Yu and Meng, 2011).
 
 Which variables these are is found by trying, as scopes are: the log-density of a normal is a
 parabola, and three of its points tell m and s. Any functions m and s of the other coordinates would
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_arm.generic.coloring import add_by_owner
 from pymc_arm.generic.density import LogDensity
-from pymc_arm.generic.moves import add_by_owner
 from pymc_arm.generic.terms import Layout
 
 __all__ = ["Innovations", "find_innovations"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.generic.collapse import Collapsed, independent_sets
+from pymc_arm.generic.coloring import color_coordinates
 from pymc_arm.generic.density import CHUNK, LogDensity
 from pymc_arm.generic.innovations import find_innovations
 from pymc_arm.generic.integrate import (
@@ -19,7 +20,7 @@ from pymc_arm.generic.integrate import (
     enumerate_values,
     quadrature,
 )
-from pymc_arm.generic.moves import AsTheyAre, Kernel, MoveTarget, View, color_coordinates
+from pymc_arm.generic.moves import AsTheyAre, Kernel, MoveTarget, View
 from pymc_arm.generic.plan import Plan, Step
 from pymc_arm.generic.prior import PriorSampler
 from pymc_arm.generic.support import Support

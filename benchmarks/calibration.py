@@ -16,7 +16,7 @@ from scipy import stats
 
 import pymc_arm
 from benchmarks.suite import PROBLEMS
-from pymc_arm.generic.compiled import compile_model
+from pymc_arm.models.compiled import compile_model
 from pymc_arm.results import PREDICTION_FREEDOM
 
 __all__ = ["COMMANDS"]

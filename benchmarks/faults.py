@@ -26,7 +26,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_arm
-from pymc_arm.generic.compiled import compile_model
+from pymc_arm.models.compiled import compile_model
 
 __all__ = ["COMMANDS"]
 

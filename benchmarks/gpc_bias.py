@@ -16,10 +16,10 @@ import numpy as np
 
 from benchmarks.gpc import METHODS, TRUTHS, usps
 from pymc_arm import Settings
-from pymc_arm.arm import initialize, step
+from pymc_arm.algorithm.arm import initialize, step
+from pymc_arm.algorithm.path import Smoothed
+from pymc_arm.algorithm.resampling import log_sum_exp
 from pymc_arm.families.gpc import GPCPath
-from pymc_arm.path import Smoothed
-from pymc_arm.resampling import log_sum_exp
 
 __all__ = ["COMMANDS"]
 

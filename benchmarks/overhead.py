@@ -21,10 +21,10 @@ import numpy as np
 
 import pymc_arm
 from benchmarks.faults import build, fingerprint
-from pymc_arm.chains import Task, run_chain
-from pymc_arm.checkpoint import Journal
-from pymc_arm.generic.compiled import compile_model
-from pymc_arm.processors import one_blas_thread
+from pymc_arm.models.compiled import compile_model
+from pymc_arm.running.chains import Task, run_chain
+from pymc_arm.running.checkpoint.journal import Journal
+from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["COMMANDS"]
 

@@ -17,11 +17,11 @@ from typing import Any
 import pymc_arm
 from benchmarks.suite import PROBLEMS
 from pymc_arm import runs, sampling
-from pymc_arm.generic.compiled import ModelPath
-from pymc_arm.generic.density import LogDensity
-from pymc_arm.generic.gradient import Gradient
-from pymc_arm.generic.path import GenericPath
-from pymc_arm.generic.prior import PriorSampler
+from pymc_arm.models.compiled import ModelPath
+from pymc_arm.models.density import LogDensity
+from pymc_arm.models.graph.gradient import Gradient
+from pymc_arm.models.path import GenericPath
+from pymc_arm.models.prior import PriorSampler
 
 __all__ = ["COMMANDS", "Stopwatch"]
 

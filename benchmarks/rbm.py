@@ -22,14 +22,14 @@ from scipy.special import expit
 import pymc_arm
 from benchmarks.ceiling import measure_gain
 from benchmarks.rbm_rows import Row, claims
-from pymc_arm.allocation import predicted_variance
-from pymc_arm.arm import initialize, iterate
+from pymc_arm.algorithm.allocation import predicted_variance
+from pymc_arm.algorithm.arm import initialize, iterate
+from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
 from pymc_arm.families.rbm.kernels import _excess, gibbs_tile
 from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 from pymc_arm.families.rbm.threads import TilePool
-from pymc_arm.processors import one_blas_thread
-from pymc_arm.resampling import log_mean_exp
+from pymc_arm.running.processors import one_blas_thread
 
 FOLDER = Path(os.environ.get("PYMC_ARM_DATA", Path(__file__).parents[2] / "shared" / "data"))
 # File and reference log Z with its standard error.

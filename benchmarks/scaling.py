@@ -22,8 +22,8 @@ import numpy as np
 import pymc as pm
 
 import pymc_arm
-from pymc_arm.chains import Task, run_chain, spawn_generators
-from pymc_arm.generic.compiled import compile_model
+from pymc_arm.models.compiled import compile_model
+from pymc_arm.running.chains import Task, run_chain, spawn_generators
 
 __all__ = ["COMMANDS"]
 

@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING
 
 from pymc_arm import plots
 from pymc_arm._lazy import lazy_attributes
-from pymc_arm.arm import run
-from pymc_arm.averaging import average_models
-from pymc_arm.checkpoint import Checkpoint
+from pymc_arm.algorithm.arm import run
+from pymc_arm.algorithm.path import Moved, Path, Smoothed
+from pymc_arm.algorithm.settings import Settings
+from pymc_arm.algorithm.state import Info, Run, State
 from pymc_arm.comparison import BayesFactor, bayes_factor, compare
-from pymc_arm.diagnose import Reason, Report, diagnose
+from pymc_arm.comparison.averaging import average_models
+from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
+from pymc_arm.comparison.sensitivity import sensitivity
 from pymc_arm.errors import (
     ArmWarning,
     ChainError,
@@ -21,14 +24,11 @@ from pymc_arm.errors import (
     TrustWarning,
     ZeroEvidenceWarning,
 )
-from pymc_arm.evidence_path import EvidencePath, evidence_path
+from pymc_arm.evidence.verdict import Reason, Report, diagnose
 from pymc_arm.families import Family, Match, known_families, register, unregister
-from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.sampling import plan, sample, sample_path
-from pymc_arm.sensitivity import sensitivity
-from pymc_arm.settings import Settings
 from pymc_arm.smc_kernel import ARM
-from pymc_arm.state import Info, Run, State
 
 if TYPE_CHECKING:
     from pymc_arm.families.gpc import gpc

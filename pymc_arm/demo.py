@@ -17,9 +17,9 @@ import pymc as pm
 from rich.console import Console
 from rich.table import Table
 
-from pymc_arm.averaging import average_models
 from pymc_arm.comparison import bayes_factor, compare
-from pymc_arm.evidence_path import evidence_path
+from pymc_arm.comparison.averaging import average_models
+from pymc_arm.comparison.evidence_path import evidence_path
 from pymc_arm.plots.style import summarize
 from pymc_arm.results import Evidence
 from pymc_arm.sampling import sample

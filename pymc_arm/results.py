@@ -15,10 +15,17 @@ import scipy
 import xarray as xr
 
 from pymc_arm._compat import InferenceTree, make_tree
-from pymc_arm.chains import Chain
-from pymc_arm.resampling import log_mean_exp
+from pymc_arm.algorithm.resampling import log_mean_exp
+from pymc_arm.running.chains import Chain
 
-__all__ = ["Estimates", "Evidence", "choose", "make_dataset", "make_inference_tree", "pool"]
+__all__ = [
+    "Estimates",
+    "Evidence",
+    "make_dataset",
+    "make_inference_tree",
+    "pool",
+    "select_estimate",
+]
 
 # Fields of Info that become (chain, step) variables of the group ``arm``, by their names there.
 HISTORY = {
@@ -123,7 +130,7 @@ class Estimates:
         return self.refine if self.chosen == "refine" and self.refine else self.explore
 
 
-def choose(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
+def select_estimate(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
     """Pool both estimates, and choose: the refined one, if q overlaps and its error is smaller.
 
     The floor of exploring is left out of the comparison, since it is seldom the error.

@@ -20,18 +20,18 @@ from pymc_arm._compat import (
     find_model,
     observed_data,
 )
-from pymc_arm.chains import Chain
-from pymc_arm.checkpoint import Checkpoint
-from pymc_arm.diagnose import judge
+from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.settings import Settings
+from pymc_arm.evidence.verdict import attach_verdict
 from pymc_arm.families.registry import find_family
-from pymc_arm.generic.compiled import ModelPath, compile_model
-from pymc_arm.generic.plan import Plan
-from pymc_arm.generic.prior import with_deterministics
-from pymc_arm.identity import model_identity, path_identity
-from pymc_arm.path import Path
+from pymc_arm.models.compiled import ModelPath, compile_model
+from pymc_arm.models.plan import Plan
+from pymc_arm.models.prior import with_deterministics
 from pymc_arm.results import Estimates, make_inference_tree
-from pymc_arm.runs import Options, Rounds, path_rounds, run_rounds
-from pymc_arm.settings import Settings
+from pymc_arm.running.chains import Chain
+from pymc_arm.running.checkpoint.identity import model_identity, path_identity
+from pymc_arm.running.checkpoint.journal import Checkpoint
+from pymc_arm.running.run import Options, Rounds, path_rounds, run_rounds
 
 __all__ = ["plan", "sample", "sample_path", "sample_rounds"]
 
@@ -116,7 +116,7 @@ def sample(
     progressbar
         Whether to show progress.
     return_inferencedata
-        If false, return the list of :class:`pymc_arm.chains.Chain` instead.
+        If false, return the list of :class:`pymc_arm.running.chains.Chain` instead.
     idata_kwargs
         ``{"log_likelihood": True}`` adds the pointwise log-likelihood.
     backend
@@ -236,7 +236,7 @@ def sample_rounds(
             observed=observed_data(model),
             constants=constant_data(model),
         )
-        judge(result)
+        attach_verdict(result)
         if dict(idata_kwargs or {}).get("log_likelihood"):
             with COMPILING, model:
                 pm.compute_log_likelihood(result, progressbar=False)
@@ -397,4 +397,4 @@ def sample_path(
     rounds = path_rounds(path, options, settings, identity=lambda: path_identity(path))
     results, estimates, recorded = run_rounds(rounds, options)
     result = make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
-    return judge(result)
+    return attach_verdict(result)

@@ -10,10 +10,10 @@ import numpy as np
 import pymc as pm
 from pymc.smc.kernels import SMC_KERNEL
 
-from pymc_arm.arm import initialize, step
-from pymc_arm.chains import equally_weighted
-from pymc_arm.generic.compiled import ModelPath, compile_model
-from pymc_arm.settings import Settings
+from pymc_arm.algorithm.arm import initialize, step
+from pymc_arm.algorithm.settings import Settings
+from pymc_arm.models.compiled import ModelPath, compile_model
+from pymc_arm.running.chains import equally_weighted
 
 __all__ = ["ARM"]
 

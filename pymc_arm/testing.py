@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_arm.path import Moved, Path, Smoothed
+from pymc_arm.algorithm.path import Moved, Path, Smoothed
 
 __all__ = ["GaussianChain", "IsingGrid", "TiltedNormals"]
 

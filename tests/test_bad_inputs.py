@@ -78,7 +78,7 @@ def nothing_runs(monkeypatch):
     def begin(*args, **options):
         raise AssertionError("sampling has begun")
 
-    monkeypatch.setattr(pymc_arm.runs, "run_chains", begin)
+    monkeypatch.setattr(pymc_arm.running.run, "run_chains", begin)
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from scipy import stats
 
 import pymc_arm
 from pymc_arm._compat import get_group, has_group, load
-from pymc_arm.averaging import average_models
 from pymc_arm.comparison import read_evidence
+from pymc_arm.comparison.averaging import average_models
 
 SCORES = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
 ERRORS = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])

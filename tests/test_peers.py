@@ -18,7 +18,7 @@ from benchmarks.suite import PROBLEMS
 from benchmarks.suite_plot import draw
 from benchmarks.suite_run import SMALLEST_ERROR, Call, efficiency, read_calls, write_calls
 from benchmarks.workers import OURS, Worker
-from pymc_arm.generic.prior import INTERPRETED
+from pymc_arm.models.prior import INTERPRETED
 
 CALLS = [
     Call("coin", OURS, 0, 3.0, -1.0, -1.01, 0.01, "ok"),

@@ -17,9 +17,9 @@ import pytensor.tensor as pt
 from pytensor.graph.replace import vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm.generic.checks import find_corrections
-from pymc_arm.generic.prior import PriorSampler
-from pymc_arm.generic.terms import Layout, build_terms
+from pymc_arm.models.checks import find_corrections
+from pymc_arm.models.prior import PriorSampler
+from pymc_arm.models.terms import Layout, build_terms
 
 __all__ = ["Target", "compile_graph"]
 

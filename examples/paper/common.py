@@ -15,7 +15,7 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from pymc_arm.resampling import log_mean_exp
+from pymc_arm.algorithm.resampling import log_mean_exp
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
 

@@ -12,7 +12,7 @@ import numpy as np
 from examples.paper.common import parse, save
 from examples.paper.problems import small_machine, trained_machine
 from pymc_arm import Settings
-from pymc_arm.arm import initialize, iterate
+from pymc_arm.algorithm.arm import initialize, iterate
 from pymc_arm.families.rbm import RBMPath
 
 SHOWN = 8

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.baselines import ep
 from examples.paper.common import parse, save
 from examples.paper.problems import small_classifier, usps
 from pymc_arm import TrustWarning, run
-from pymc_arm.baselines import ep
+from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.families.gpc import GPCPath
-from pymc_arm.resampling import log_mean_exp
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -19,6 +19,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.baselines import GPCAnnealing, ep, geometric, particles_for
+from benchmarks.baselines.smc import NEVER_MOVE
 from examples.paper.common import (
     Row,
     parse,
@@ -31,8 +33,6 @@ from examples.paper.common import (
 )
 from examples.paper.problems import Classifier, small_classifier, usps
 from pymc_arm import TrustWarning, run
-from pymc_arm.baselines import GPCAnnealing, ep, geometric, particles_for
-from pymc_arm.baselines.smc import NEVER_MOVE
 from pymc_arm.families.gpc import GPCPath
 
 # The paper's: residual resampling below 0.9 R, i_max = 50 for ARM, and the letter of Algorithm 2.

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from examples.paper.common import parse, save
-from pymc_arm.resampling import residual
+from pymc_arm.algorithm.resampling import residual
 
 MEANS, SCALES, SHARES = np.array([-1.5, 1.2]), np.array([0.6, 0.8]), np.array([0.45, 0.55])
 GRID = np.linspace(-4, 4, 401)

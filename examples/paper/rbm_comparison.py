@@ -19,6 +19,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.baselines import RBMAnnealing, linear, moment_averages
 from examples.paper.common import (
     Row,
     parse,
@@ -31,7 +32,6 @@ from examples.paper.common import (
 )
 from examples.paper.problems import Trained, small_machine, trained_machine
 from pymc_arm import TrustWarning, run
-from pymc_arm.baselines import RBMAnnealing, linear, moment_averages
 from pymc_arm.families.rbm import RBMPath, TemperedRBMPath
 from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 

@@ -17,11 +17,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
+from benchmarks.baselines import GPCAnnealing
 from examples.paper.common import Row, parse, print_header, print_row, repeat, save
 from examples.paper.gpc_time_accuracy import ARM, RM
 from examples.paper.problems import Classifier, small_classifier, usps
 from pymc_arm import Run, TrustWarning, run
-from pymc_arm.baselines import GPCAnnealing
 from pymc_arm.families.gpc import GPCPath
 
 STEP_SIZES = {"hmc": (0.01, 0.02, 0.05, 0.1, 0.2, 0.5), "rmhmc": (0.01, 0.03, 0.05, 0.1, 0.2, 0.5)}

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-from pymc_arm.chains import Chain
 from pymc_arm.comparison.data import warn_of_different_data
 from pymc_arm.comparison.reading import read_evidence
 from pymc_arm.errors import ChainError, ComparisonError
-from pymc_arm.executors import cancel, collect_chains, outcome_of, submit_chains
-from pymc_arm.forked import Outcome, Starts
-from pymc_arm.processors import one_blas_thread
-from pymc_arm.progress import ModelProgress
 from pymc_arm.results import Evidence
-from pymc_arm.runs import Options, Request, Rounds, run_rounds
+from pymc_arm.running.chains import Chain
+from pymc_arm.running.executors import cancel, collect_chains, outcome_of, submit_chains
+from pymc_arm.running.forked import Outcome, Starts
+from pymc_arm.running.processors import one_blas_thread
+from pymc_arm.running.progress import ModelProgress
+from pymc_arm.running.run import Options, Request, Rounds, run_rounds
 from pymc_arm.sampling import sample_rounds
 
 __all__ = ["run_models"]

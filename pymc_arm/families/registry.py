@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import pymc as pm
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.algorithm.path import Path
 from pymc_arm.errors import ArmWarning, callers_level
-from pymc_arm.path import Path
 
 __all__ = ["Family", "Match", "find_family", "known_families", "register", "unregister"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pymc_arm._compat import InferenceTree
-from pymc_arm.evidence_path import EvidencePath, evidence_path
+from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.plots.style import GRAY, MOST_NAMED_STEPS, new_axis
 
 if TYPE_CHECKING:

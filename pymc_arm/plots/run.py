@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_arm._compat import InferenceTree, get_group, has_group
 from pymc_arm.comparison import read_evidence
-from pymc_arm.evidence_path import PIECE
+from pymc_arm.comparison.evidence_path import PIECE
 from pymc_arm.plots.style import GRAY, MOST_NAMED_STEPS, clean, new_axes, new_axis, summarize
 
 if TYPE_CHECKING:

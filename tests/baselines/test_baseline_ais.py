@@ -4,8 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_arm import ModelError, compare
-from pymc_arm.baselines import (
+from benchmarks.baselines import (
     GeometricAnnealing,
     ModelAnnealing,
     adaptive,
@@ -13,7 +12,8 @@ from pymc_arm.baselines import (
     geometric,
     linear,
 )
-from pymc_arm.baselines.schedules import check_schedule
+from benchmarks.baselines.schedules import check_schedule
+from pymc_arm import ModelError, compare
 from pymc_arm.comparison import read_evidence
 
 DIMENSION = 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from pymc_arm.baselines import GPCAnnealing, ais, ep
+from benchmarks.baselines import GPCAnnealing, ais, ep
 from pymc_arm.comparison import read_evidence
 
 KERNELS = {

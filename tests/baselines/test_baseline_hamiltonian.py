@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pymc_arm.baselines import GPCAnnealing
-from pymc_arm.baselines.hamiltonian import leapfrog, potential
-from pymc_arm.baselines.riemannian import hamiltonian, inverse_diagonal, trajectory
+from benchmarks.baselines import GPCAnnealing
+from benchmarks.baselines.hamiltonian import leapfrog, potential
+from benchmarks.baselines.riemannian import hamiltonian, inverse_diagonal, trajectory
 
 
 def roads(classifier, kernel, **options):

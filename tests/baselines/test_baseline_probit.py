@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import log_ndtr
 
-from pymc_arm.baselines.probit import (
+from benchmarks.baselines.probit import (
     curvature,
     expected_curvature,
     expected_curvature_array,

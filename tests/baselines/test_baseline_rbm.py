@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pymc_arm.baselines import RBMAnnealing, ais, moment_averages, particles_for, smc
-from pymc_arm.baselines.boltzmann import exact_draws
+from benchmarks.baselines import RBMAnnealing, ais, moment_averages, particles_for, smc
+from benchmarks.baselines.boltzmann import exact_draws
 from pymc_arm.families.rbm import Machine, RBMPath
 from pymc_arm.testing import GaussianChain
 

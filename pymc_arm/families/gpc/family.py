@@ -23,9 +23,9 @@ from pytensor.tensor.random.basic import BernoulliRV, MvNormalRV, NormalRV
 from pytensor.tensor.shape import SpecifyShape
 from scipy.special import ndtr, ndtri
 
+from pymc_arm.algorithm.path import Path
 from pymc_arm.families.registry import Match
-from pymc_arm.generic.prior import INTERPRETED, is_fixed
-from pymc_arm.path import Path
+from pymc_arm.models.prior import INTERPRETED, is_fixed
 
 __all__ = ["GPCFamily"]
 

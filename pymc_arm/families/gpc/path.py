@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import log_ndtr, ndtri_exp
 
+from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.families.gpc.ep import Sites, expectation_propagation, log_site_mass
 from pymc_arm.families.gpc.kernels import predict, sweep_tiles
@@ -35,8 +36,7 @@ from pymc_arm.families.gpc.validation import (
     check_mean,
     factorize,
 )
-from pymc_arm.path import Moved, Path, Smoothed
-from pymc_arm.processors import available_cores, one_blas_thread
+from pymc_arm.running.processors import available_cores, one_blas_thread
 
 __all__ = ["GPCPath"]
 

@@ -4,11 +4,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pymc_arm.algorithm.path import Path
 from pymc_arm.arguments import check_choice
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.path import RBMPath
 from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS, TemperedRBMPath
-from pymc_arm.path import Path
 from pymc_arm.sampling import sample_path
 
 __all__ = ["rbm"]

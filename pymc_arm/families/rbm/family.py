@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from pymc_arm.algorithm.path import Path
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.variable import RBMVariable
 from pymc_arm.families.registry import Match
-from pymc_arm.generic.prior import is_fixed
-from pymc_arm.path import Path
+from pymc_arm.models.prior import is_fixed
 
 __all__ = ["RBMFamily"]
 

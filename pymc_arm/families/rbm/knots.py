@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
-from pymc_arm.processors import one_blas_thread
+from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["Knots", "learn_knots"]
 

@@ -23,6 +23,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from pymc_arm.algorithm.path import Moved, Path, Smoothed
+from pymc_arm.algorithm.resampling import log_sum_exp
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.errors import TrustWarning
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
@@ -30,8 +32,6 @@ from pymc_arm.families.rbm.lookahead import base_rates, tangents
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.order import arrange
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
-from pymc_arm.path import Moved, Path, Smoothed
-from pymc_arm.resampling import log_sum_exp
 
 __all__ = ["RBMPath", "Units"]
 

@@ -26,14 +26,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit
 
+from pymc_arm.algorithm.arm import run
+from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.arguments import check_count
-from pymc_arm.arm import run
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
 from pymc_arm.families.rbm.knots import BETAS, Knots, learn_knots
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
-from pymc_arm.path import Moved, Path, Smoothed
-from pymc_arm.processors import one_blas_thread
+from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["TEMPERED_SETTINGS", "Temperature", "Tempered", "TemperedRBMPath"]
 

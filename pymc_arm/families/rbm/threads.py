@@ -15,7 +15,7 @@ import numpy as np
 
 from pymc_arm.arguments import check_count
 from pymc_arm.families.rbm.kernels import gibbs_tile
-from pymc_arm.processors import available_cores, one_blas_thread
+from pymc_arm.running.processors import available_cores, one_blas_thread
 
 __all__ = ["TilePool", "gibbs_steps"]
 

@@ -1,0 +1,224 @@
+"""The one abstraction: a sequence of unnormalised densities on growing spaces.
+
+A *path* is f_1, ..., f_N with four operations on a set of particles: initialize, move, smooth and
+augment. The algorithm in :mod:`pymc_arm.algorithm.arm` knows nothing else, so a PyMC model, a
+Gaussian process classifier and a Boltzmann machine are three implementations of this one class.
+
+Two things differ from the letter of the paper. ``smooth`` may hand a *proposal* to ``augment``
+(the nodes of a quadrature, say), because both need the same work. And the next distribution may
+be chosen when it is reached (:meth:`Path.advance`), because a step that is too large can then be
+split in two while the particles are at hand.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
+
+__all__ = ["Moved", "Particles", "Path", "Position", "Proposal", "Smoothed", "join", "select"]
+
+# Particles and proposals are an array, or a tuple or dict of arrays, whose first axis is the
+# particle; a family that stores them otherwise overrides ``count``, ``select`` and ``join``.
+Particles = Any
+Proposal = Any
+Position = Any
+
+
+class Moved(NamedTuple):
+    """What a move returns: the particles, and the mean acceptance rate of its proposals."""
+
+    particles: Particles
+    acceptance_rate: float = 1.0
+
+
+class Smoothed(NamedTuple):
+    """What a smooth returns: log W(x_[n]) of each particle, and what ``augment`` needs to draw."""
+
+    log_ratio: np.ndarray
+    proposal: Proposal = None
+
+
+def select(tree: Any, indices: np.ndarray) -> Any:
+    """Return the particles at ``indices`` of an array, tuple or dict of arrays."""
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return {name: select(leaf, indices) for name, leaf in tree.items()}
+    if isinstance(tree, tuple):
+        leaves = [select(leaf, indices) for leaf in tree]
+        return type(tree)(*leaves) if hasattr(tree, "_fields") else tuple(leaves)
+    return tree[indices]
+
+
+def join(trees: list[Any]) -> Any:
+    """Return one set of particles out of several of the same structure."""
+    first = trees[0]
+    if first is None:
+        return None
+    if isinstance(first, dict):
+        return {name: join([tree[name] for tree in trees]) for name in first}
+    if isinstance(first, tuple):
+        leaves = [join(list(leaf)) for leaf in zip(*trees, strict=True)]
+        return type(first)(*leaves) if hasattr(first, "_fields") else tuple(leaves)
+    return np.concatenate(trees)
+
+
+class Path(ABC):
+    """A sequence of unnormalised densities f_1, ..., f_N, and how to travel along it.
+
+    A position n stands for the distribution p_n. For most paths it is the integer n, from 1 to
+    :attr:`length`; a path that chooses its steps as it goes may use any immutable value and
+    overrides :meth:`finished` and :meth:`advance`.
+
+    Examples
+    --------
+    N independent coins with unnormalised weights (1, e): every smooth step is a constant.
+
+    >>> import numpy as np
+    >>> from pymc_arm import Path, Smoothed, run
+    >>> class Coins(Path):
+    ...     length = 5
+    ...     def initialize(self, rng, size):
+    ...         return self.draw(rng, size), np.log1p(np.e)
+    ...     def draw(self, rng, size):
+    ...         return (rng.random((size, 1)) < np.e / (1 + np.e)).astype(float)
+    ...     def move(self, rng, n, particles):
+    ...         raise AssertionError("independent variables never need a move")
+    ...     def smooth(self, rng, n, particles):
+    ...         return Smoothed(np.full(len(particles), np.log1p(np.e)))
+    ...     def augment(self, rng, n, particles, proposal):
+    ...         return np.hstack([particles, self.draw(rng, len(particles))]), 0.0
+    >>> result = run(Coins(), np.random.default_rng(1), particles=100)
+    >>> bool(np.isclose(result.log_evidence, 5 * np.log1p(np.e)))
+    True
+    """
+
+    #: N, the number of distributions; None if the path finds it out as it goes.
+    length: int | None
+    #: The position of the first distribution.
+    start: Position = 1
+    #: Whether threads would only be in each other's way: the path's own kernels use every core,
+    #: or most of the work is done under the interpreter's lock.
+    one_chain_at_a_time: bool = False
+    #: Whether chains run better in processes than on threads, where there are such: much of the
+    #: work is done under the interpreter's lock, and no thread has to survive a fork.
+    prefers_processes: bool = False
+    #: Data whose density depends on variables, but is the same wherever the path has looked.
+    flat: tuple[str, ...] = ()
+
+    @abstractmethod
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:
+        """Draw ``size`` particles from p_1, and return them with the exact log Z_1 (line 1)."""
+
+    @abstractmethod
+    def move(self, rng: np.random.Generator, n: Position, particles: Particles) -> Moved:
+        """Apply any kernel that leaves p_n invariant (line 3)."""
+
+    @abstractmethod
+    def smooth(self, rng: np.random.Generator, n: Position, particles: Particles) -> Smoothed:
+        """Return log W(x_[n-1]), eq. (3), of the step *into* p_n, with x_n integrated out (line 4).
+
+        An estimate of W is as good as W itself, if :meth:`augment` corrects for it.
+        """
+
+    @abstractmethod
+    def augment(
+        self, rng: np.random.Generator, n: Position, particles: Particles, proposal: Proposal
+    ) -> tuple[Particles, np.ndarray | float]:
+        """Draw x_n given x_[n-1] (line 11).
+
+        Returns the particles and a log correction, zero where the draw is exact:
+        log f_n - log f_{n-1} - log q - log W, with q the density of the draw.
+        """
+
+    def finished(self, n: Position) -> bool:
+        """Whether p_n is the last distribution, p_N."""
+        return bool(self.length is not None and n >= self.length)
+
+    def advance(
+        self, n: Position, particles: Particles, log_weights: np.ndarray, threshold: float
+    ) -> Position:
+        """Return the position after n; it may depend on where the particles are."""
+        return n + 1
+
+    def describe(self, n: Position) -> str:
+        """Return the name of what comes in with p_n, for progress, plots and warnings."""
+        return f"x[{n}]"
+
+    def observations(self, n: Position) -> tuple[int, str]:
+        """Return how many observations come in with p_n, if the path knows them, and their name.
+
+        The name is empty unless there is a single one.
+        """
+        return 0, ""
+
+    def reseed(self, rng: np.random.Generator, n: Position, size: int) -> Particles:
+        """Draw new particles from p_n by another sampler (ARM-reseed)."""
+        raise ValueError(
+            f'{type(self).__name__} has no sampler of its own for variant="reseed". '
+            "Override Path.reseed, or choose another variant."
+        )
+
+    def posterior(self, rng: np.random.Generator, particles: Particles) -> dict[str, np.ndarray]:
+        """Return draws by variable name, as the user wrote the model, from particles at p_N."""
+        return {"x": np.asarray(particles)}
+
+    def continuous(self, particles: Particles) -> np.ndarray | None:
+        """Return particles at p_N as points (size, dimension) of an unbounded space.
+
+        None where there is no such space (discrete variables): then log Z can't be refined.
+        """
+        return None
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f_N at points of the space of :meth:`continuous`."""
+        raise ValueError(f"{type(self).__name__} has no density on a continuous space.")
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of :meth:`log_density` where it helps a fit, or None."""
+        return None
+
+    def spaces(self, particles: Particles) -> Sequence[RefinementSpace]:
+        """Return where log Z can be refined, the simplest space first; none if nowhere."""
+        return [] if self.continuous(particles) is None else [FullSpace(self)]
+
+    def prepare(self) -> None:  # noqa: B027
+        """Compile what chains will need, before the process is copied for each of them."""
+
+    def particle_bytes(self) -> int:
+        """Return about how much memory a particle takes at p_N, by how much a step adds."""
+        rng = np.random.default_rng(0)
+        first, _ = self.initialize(rng, 1)
+        if self.length is None or self.finished(self.start):
+            return _bytes(first)
+        following = self.advance(self.start, first, np.zeros(1), 0.0)
+        proposal = self.smooth(rng, following, first).proposal
+        second, _ = self.augment(rng, following, first, proposal)
+        return _bytes(first) + (self.length - 1) * (_bytes(second) - _bytes(first))
+
+    def fixed_bytes(self) -> int:
+        """Return about how much memory a chain takes besides its particles."""
+        return 0
+
+    def count(self, particles: Particles) -> int:
+        """Return the number of particles in a set."""
+        while isinstance(particles, (dict, tuple)):
+            particles = next(iter(particles.values() if isinstance(particles, dict) else particles))
+        return len(particles)
+
+    def select(self, particles: Particles, indices: np.ndarray) -> Particles:
+        """Return the particles at ``indices``."""
+        return select(particles, indices)
+
+    def join(self, sets: list[Particles]) -> Particles:
+        """Return one set out of several."""
+        return join(sets)
+
+
+def _bytes(tree: Any) -> int:
+    if isinstance(tree, dict | tuple):
+        return sum(_bytes(leaf) for leaf in (tree.values() if isinstance(tree, dict) else tree))
+    return int(getattr(tree, "nbytes", 0))

@@ -1,0 +1,75 @@
+"""The settings of a run, with the paper's defaults."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from pymc_arm.algorithm.resampling import SCHEMES
+from pymc_arm.arguments import check_choice, check_count
+
+__all__ = ["Settings"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run the algorithm; the defaults are the paper's.
+
+    Parameters
+    ----------
+    variant
+        ``"rm"`` is Algorithm 1. ``"arm"`` is Algorithm 2; ``"anticipate"`` and ``"reseed"`` are
+        its two other ways to generate particles (section 3.2).
+    threshold
+        gamma_thr: generate particles while the effective fraction gamma = R_eff / R_n is below it.
+    max_rounds
+        i_max: the largest number of generate rounds in one step.
+    resample_threshold
+        R_eff^min / R: resample below this effective fraction. By default it equals ``threshold``.
+    resampling
+        ``"residual"``, ``"multinomial"``, ``"systematic"`` or ``"stratified"``.
+    move
+        When ARM moves besides generating: ``"always"`` moves copies left by a resample before they
+        are smoothed; ``"adaptive"`` is the letter of Algorithm 2, which never does.
+    """
+
+    variant: Literal["rm", "arm", "anticipate", "reseed"] = "arm"
+    threshold: float = 0.7
+    max_rounds: int = 3
+    resample_threshold: float | None = None
+    resampling: Literal["residual", "multinomial", "systematic", "stratified"] = "residual"
+    move: Literal["always", "adaptive"] = "always"
+
+    def __post_init__(self) -> None:
+        choices = {
+            "variant": ("rm", "arm", "anticipate", "reseed"),
+            "resampling": tuple(SCHEMES),
+            "move": ("always", "adaptive"),
+        }
+        for name, allowed in choices.items():
+            check_choice(name, getattr(self, name), allowed)
+        fractions = {"threshold": self.threshold, "resample_threshold": self.resample_threshold}
+        for name, value in fractions.items():
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{name}={value} is a fraction: choose it between 0 and 1.")
+        check_count("max_rounds", self.max_rounds, least=0)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Settings":
+        """Return the settings that the keywords of a call name; refuse others, with a hint."""
+        known = [field.name for field in fields(cls)]
+        for name in given:
+            if name not in known:
+                similar = difflib.get_close_matches(name, known, 1)
+                hint = f" Did you mean {similar[0]}?" if similar else ""
+                raise TypeError(
+                    f"There is no option {name!r}.{hint} Besides the arguments of the function "
+                    "itself, which help(pymc_arm.sample) explains, the settings of the algorithm "
+                    f"are {', '.join(known)}."
+                )
+        return cls(**given)
+
+    @property
+    def minimum_fraction(self) -> float:
+        """The effective fraction below which a step resamples."""
+        return self.threshold if self.resample_threshold is None else self.resample_threshold

@@ -1,0 +1,1 @@
+"""From particles to one number, its error and a verdict. NumPy and SciPy only."""

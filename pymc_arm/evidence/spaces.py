@@ -1,0 +1,74 @@
+"""Where log Z is refined: in the space of all coordinates, or of some, with the others drawn.
+
+A density q near the posterior may be hard to find in the space of all coordinates, or, where some
+are discrete, not exist. If those, x, are simple given the ones that are left, g, then q(g) h(x | g)
+will do, with h as near to the conditional of the posterior as a grid can be.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["FullSpace", "RefinementSpace"]
+
+
+class RefinementSpace(Protocol):
+    """Coordinates g of particles at p_N, and a density h(x | g) for the others."""
+
+    @property
+    def proposals(self) -> int:
+        """How many draws of g for each particle cost less than exploring did."""
+
+    def fit_to(self, particles: Any) -> "RefinementSpace":
+        """Return the same space, with h made for where these particles are."""
+
+    def points(self, particles: Any) -> np.ndarray:
+        """Return g, (size, dimension), in an unbounded space."""
+
+    def log_ratio(self, particles: Any) -> np.ndarray:
+        """Return log f(g, x) - log h(x | g) at particles."""
+
+    def draw_log_ratio(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+        """Return log f(g, x) - log h(x | g) with x drawn from h: of mean f(g)."""
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of log f(g), where it helps a fit, or None."""
+
+
+class FullSpace:
+    """All coordinates: there is nothing to draw.
+
+    Parameters
+    ----------
+    path
+        A :class:`pymc_arm.Path` with ``continuous`` and ``log_density``.
+    """
+
+    proposals = 20
+
+    def __init__(self, path: Any) -> None:
+        self._path = path
+
+    def fit_to(self, particles: Any) -> "FullSpace":
+        """Return itself."""
+        return self
+
+    def points(self, particles: Any) -> np.ndarray:
+        """Return all coordinates."""
+        points: np.ndarray = self._path.continuous(particles)
+        return points
+
+    def log_ratio(self, particles: Any) -> np.ndarray:
+        """Return log f at particles."""
+        log_density: np.ndarray = self._path.log_density(self._path.continuous(particles))
+        return log_density
+
+    def draw_log_ratio(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+        """Return log f at points."""
+        log_density: np.ndarray = self._path.log_density(points)
+        return log_density
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of log f."""
+        score: np.ndarray | None = self._path.score(points)
+        return score

@@ -1,1 +1,0 @@
-"""The path of any PyMC model: terms, scopes, plan, integrals and moves."""

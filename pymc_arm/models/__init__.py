@@ -1,0 +1,1 @@
+"""Any PyMC model as a path: its terms, their order, integrals and moves."""

@@ -1,0 +1,241 @@
+"""What makes a marginal likelihood impossible or wrong, found before any sampling.
+
+Some models have none (improper priors), some are not what they seem (minibatches), and some priors
+of PyMC are not normalised, which makes log Z useless for comparison. The first two are refused with
+a remedy; known normalisers are corrected, and the result says so.
+"""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import scipy
+from pymc.distributions import multivariate
+from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.simulator import SimulatorRV
+from pymc.distributions.transforms import Ordered
+from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_arm.errors import ArmWarning, ModelError, callers_level
+from pymc_arm.models.density import LogDensity
+from pymc_arm.models.prior import INTERPRETED, is_fixed
+from pymc_arm.models.terms import Layout, TermBlock
+
+__all__ = ["Correction", "check_density", "check_model", "find_corrections", "find_flat"]
+
+
+# Elements of the table of terms held at once.
+LARGEST_TABLE = 4_000_000
+LKJ = ("_LKJCholeskyCovRV", "_LKJCorrRV", "LKJCorrRV")
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A constant that a prior's log-density lacks."""
+
+    variable: str
+    log_factor: float
+    reason: str
+
+
+def check_model(model: pm.Model) -> None:
+    """Refuse models that have no marginal likelihood."""
+    for rv in model.free_RVs:
+        operation = type(rv.owner.op).__name__
+        if operation in ("FlatRV", "HalfFlatRV"):
+            raise ModelError(
+                f"{rv.name!r} has an improper prior ({operation[:-2]}): it has no density that "
+                "integrates to one, so log Z is undefined. Give it a proper prior, such as "
+                "pm.Normal or pm.HalfNormal with a wide scale."
+            )
+        if isinstance(rv.owner.op, SimulatorRV):
+            _refuse_simulator(rv)
+    for rv in model.observed_RVs:
+        operation = type(rv.owner.op).__name__
+        if isinstance(rv.owner.op, SimulatorRV):
+            _refuse_simulator(rv)
+        minibatch = operation == "MinibatchRandomVariable" or any(
+            type(v.owner.op).__name__ == "MinibatchIndexRV"
+            for v in ancestors([rv, model.rvs_to_values[rv]])
+            if v.owner is not None
+        )
+        if minibatch:
+            raise ModelError(
+                f"{rv.name!r} is observed in minibatches (total_size): its likelihood is a noisy "
+                "estimate, so log Z is not defined. Use all of the data, without total_size."
+            )
+    for potential in model.potentials:
+        _check_potential(model, potential)
+
+
+def _check_potential(model: pm.Model, potential: TensorVariable) -> None:
+    """Refuse a potential that is a variable of the model, or is drawn anew at each look."""
+    known = set(model.basic_RVs)
+    if potential in known:
+        raise ModelError(
+            f"The potential {potential.name!r} is a random variable, which pm.Potential has "
+            "renamed. Give it an expression, such as 1.0 * variable or pm.logp(prior, value)."
+        )
+    for variable in ancestors([potential], blockers=known):
+        node = variable.owner
+        random = node is not None and isinstance(node.op, RandomVariable | SymbolicRandomVariable)
+        if random and variable not in known:
+            raise ModelError(
+                f"The potential {potential.name!r} has a draw of {type(node.op).__name__} in it, "
+                "which is another one at each evaluation. Make it a variable of the model, or use "
+                "its pm.logp."
+            )
+
+
+def _refuse_simulator(rv: TensorVariable) -> None:
+    raise ModelError(
+        f"{rv.name!r} is a Simulator: it has no likelihood to integrate. pm.sample_smc does "
+        "approximate Bayesian computation for such models."
+    )
+
+
+def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: np.ndarray) -> None:
+    """Refuse models whose density is zero or not a number at every prior draw."""
+    if not density.count:
+        return
+    possible = np.zeros(len(density.blocks), dtype=bool)
+    ever = np.zeros(density.count, dtype=bool)
+    chunk = max(1, LARGEST_TABLE // density.count)
+    for first in range(0, len(draws), chunk):
+        terms = density.terms(draws[first : first + chunk])
+        _refuse_infinite(density, terms)
+        finite = np.isfinite(terms)
+        ever |= finite.any(axis=0)
+        for number in range(len(density.blocks)):
+            columns = finite[:, density.offsets[number] : density.offsets[number + 1]]
+            possible[number] |= columns.all(axis=1).any()
+        if possible.all():
+            return
+    number = int(possible.argmin())
+    block = density.blocks[number]
+    bad = np.flatnonzero(~ever[density.offsets[number] : density.offsets[number + 1]])
+    where = f"{block.name}[{bad[0]}]" if len(bad) else block.name
+    if block.kind == "prior":
+        raise ModelError(
+            f"The prior of {block.name!r} has density zero, or not a number, at each of "
+            f"{len(draws)} of its own draws. Check its parameters."
+        )
+    raise ModelError(
+        f"The log-density of {where!r} is -inf or NaN at each of {len(draws)} draws from "
+        "the prior: the prior gives no mass to where the data are possible. Check the "
+        "data and predictors for NaN and for values outside of the distribution's support, the "
+        "prior's range, and parameters that can't be, such as a scale of zero."
+    )
+
+
+def _refuse_infinite(density: LogDensity, terms: np.ndarray) -> None:
+    """Refuse data and potentials whose log-density is +inf; a prior may be, on its edge."""
+    for number, block in enumerate(density.blocks):
+        columns = terms[:, density.offsets[number] : density.offsets[number + 1]]
+        infinite = np.isposinf(columns).any(axis=1).mean()
+        if infinite and block.kind != "prior":
+            raise ModelError(
+                f"The log-density of {block.name!r} is +inf at {infinite:.2g} of the draws from "
+                "the prior: it overflows, or log Z is infinite. Check its expression."
+            )
+
+
+def find_flat(density: LogDensity, scopes: np.ndarray, draws: np.ndarray) -> list[str]:
+    """Return the data and potentials that have free variables but the same value at all draws."""
+    names = []
+    for number, block in enumerate(density.blocks):
+        rows = np.arange(density.offsets[number], density.offsets[number + 1])
+        if block.kind == "prior" or not len(rows) or scopes[rows].any():
+            continue
+        terms = density.terms(draws[:200], rows[:20])
+        if np.all(terms == terms[0]) and _varies(block, draws):
+            names.append(block.name)
+    return names
+
+
+def _varies(block: TermBlock, draws: np.ndarray) -> bool:
+    """Whether variables that vary are in a graph, also when it is simplified (0 * x is not)."""
+    pieces = [p for p, variable in zip(block.pieces, block.variable, strict=True) if variable]
+    for piece in pieces:
+        simple = rewrite_graph(piece, include=("canonicalize",))
+        if any(v.name == "x" and v.owner is None for v in ancestors([simple])):
+            return bool(np.any(np.ptp(draws, axis=0) > 0))
+    return False
+
+
+def find_corrections(model: pm.Model) -> list[Correction]:
+    """Return what is known to be missing from the priors of a model."""
+    corrections = []
+    for rv in model.free_RVs:
+        transform = model.rvs_to_transforms.get(rv)
+        if isinstance(transform, Ordered) and rv.type.ndim:
+            corrections.append(_ordered(rv))
+        if type(rv.owner.op).__name__ in LKJ:
+            corrections.extend(_lkj(rv))
+    return corrections
+
+
+def _ordered(rv: TensorVariable) -> Correction:
+    """Return log k!: sorting keeps one of the k! orders of exchangeable elements."""
+    shape = _shape(rv)
+    length = shape[-1]
+    rows = int(np.prod(shape[:-1], dtype=int))
+    if not _exchangeable(rv):
+        warnings.warn(
+            f"{rv.name!r} has the transform 'ordered' but elements with different priors: the mass "
+            "of the ordered region is not known, so log Z is short of a constant. Give all "
+            "elements the same prior for a log Z that can be compared.",
+            ArmWarning,
+            stacklevel=callers_level(),
+        )
+        return Correction(rv.name, 0.0, "ordered: not corrected, its elements are not exchangeable")
+    factor = rows * float(scipy.special.gammaln(length + 1))
+    return Correction(rv.name, factor, f"ordered: the prior keeps 1/{length}! of its mass")
+
+
+def _lkj(rv: TensorVariable) -> list[Correction]:
+    """Return what makes an LKJ density integrate to one.
+
+    The integral of det(R)^(eta - 1) over correlation matrices is
+    I = prod_k pi^(k/2) Gamma(eta + (n - 1 - k)/2) / Gamma(eta + (n - 1)/2), k = 1, ..., n - 1
+    (Lewandowski, Kurowicka and Joe, 2009). PyMC adds its logarithm, where it should subtract it.
+    """
+    scalars = [i for i in rv.owner.inputs if getattr(i.type, "ndim", None) == 0][:2]
+    size, shape = (float(pm.compile([], scalar, mode=INTERPRETED)()) for scalar in scalars)
+    size = int(size)
+    k = np.arange(1, size)
+    log_integral = np.sum(
+        0.5 * k * np.log(np.pi) + scipy.special.gammaln(shape + 0.5 * (size - 1 - k))
+    )
+    log_integral -= (size - 1) * scipy.special.gammaln(shape + 0.5 * (size - 1))
+    used = multivariate._lkj_normalizing_constant(shape, size)
+    used = float(pm.compile([], used, mode=INTERPRETED)())
+    factor = float(-log_integral - used)
+    if abs(factor) < 1e-12:
+        return []
+    rows = int(np.prod(_shape(rv)[:-1], dtype=int)) if rv.type.ndim > 1 else 1
+    return [Correction(rv.name, rows * factor, "LKJ: the normaliser has the wrong sign in PyMC")]
+
+
+def _shape(rv: TensorVariable) -> tuple[int, ...]:
+    return tuple(int(n) for n in pm.compile([], rv.shape, mode=INTERPRETED)())
+
+
+def _exchangeable(rv: TensorVariable) -> bool:
+    """Whether all elements of a variable have the same parameters."""
+    node = rv.owner
+    if not isinstance(node.op, RandomVariable) or node.op.ndim_supp != 0:
+        return False
+    for parameter in node.op.dist_params(node):
+        if parameter.type.ndim == 0 or parameter.type.broadcastable[-1]:
+            continue
+        if not is_fixed([parameter]):
+            return False
+        values = pm.compile([], parameter, mode=INTERPRETED)()
+        if np.ptp(values, axis=-1).max() > 0:
+            return False
+    return True

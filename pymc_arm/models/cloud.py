@@ -1,0 +1,111 @@
+"""What a cloud of particles tells about its distribution, for the kernels that move it.
+
+A Student-t is fitted to each half of the cloud and used to move the other. A kernel fitted to the
+very particles that it moves is not invariant, and log Z drifts: by 0.3 for a Gaussian in 20
+dimensions with 1000 particles.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from pymc_arm.evidence.approximation.covariance import covariance_of, score_covariance, shrink
+
+__all__ = ["CrossFit", "Student", "independent_halves"]
+
+
+@dataclass(frozen=True)
+class Student:
+    """A multivariate Student-t fitted to a cloud, with scale L L^T."""
+
+    mean: np.ndarray
+    factor: np.ndarray
+    inverse_factor: np.ndarray
+    freedom: float
+    conditional_deviation: np.ndarray
+
+    @classmethod
+    def fit(cls, points: np.ndarray, scores: np.ndarray | None = None) -> "Student":
+        """Fit by moments, with a covariance that is never singular, and scores if there are."""
+        dimension = points.shape[1]
+        finite = np.isfinite(points).all(axis=1)
+        if finite.sum() > 1:
+            points, scores = points[finite], None if scores is None else scores[finite]
+        else:
+            points, scores = np.zeros((2, dimension)), None
+        mean = points.mean(axis=0)
+        if scores is not None and len(points) > 2 * dimension:
+            mean, covariance = score_covariance(points, scores)
+        else:
+            # Few particles can't tell correlations: shrink towards none.
+            shrinkage = min(1.0, (dimension + 1) / (len(points) + dimension + 1))
+            covariance = shrink(covariance_of(points - mean), shrinkage)
+        factor = np.linalg.cholesky(covariance)
+        inverse_factor = scipy.linalg.solve_triangular(factor, np.eye(dimension), lower=True)
+        distances = (((points - mean) @ inverse_factor.T) ** 2).sum(axis=1)
+        # The kurtosis of the distances tells the degrees of freedom.
+        kurtosis = float((distances**2).mean() / (dimension * (dimension + 2)))
+        freedom = float(np.clip(4 + 2 / max(kurtosis - 1, 1e-2), 4.5, 100.0))
+        shape = np.sqrt((freedom - 2) / freedom)
+        deviation = 1 / np.sqrt((inverse_factor**2).sum(axis=0))
+        return cls(mean, factor * shape, inverse_factor / shape, freedom, deviation)
+
+
+class CrossFit:
+    """Two Student-t, each fitted to one half of the cloud and used to move the other."""
+
+    def __init__(
+        self,
+        halves: Sequence[np.ndarray],
+        points: np.ndarray,
+        scores: np.ndarray | None = None,
+    ) -> None:
+        size, dimension = points.shape
+        self._parts = [
+            (mine, Student.fit(points[other], None if scores is None else scores[other]))
+            for mine, other in zip(halves, halves[::-1], strict=True)
+        ]
+        self.freedom = np.empty(size)
+        self.conditional_deviation = np.empty((size, dimension))
+        for mine, student in self._parts:
+            self.freedom[mine] = student.freedom
+            self.conditional_deviation[mine] = student.conditional_deviation
+
+    def whiten(self, points: np.ndarray) -> np.ndarray:
+        """Return L^-1 (x - m)."""
+        result = np.empty_like(points)
+        for mine, student in self._parts:
+            result[mine] = (points[mine] - student.mean) @ student.inverse_factor.T
+        return result
+
+    def color(self, points: np.ndarray) -> np.ndarray:
+        """Return m + L z."""
+        result = np.empty_like(points)
+        for mine, student in self._parts:
+            result[mine] = student.mean + points[mine] @ student.factor.T
+        return result
+
+    def whiten_gradients(self, gradients: np.ndarray) -> np.ndarray:
+        """Return L^T g, the gradient with respect to z."""
+        result = np.empty_like(gradients)
+        for mine, student in self._parts:
+            result[mine] = gradients[mine] @ student.factor
+        return result
+
+
+def independent_halves(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray]:
+    """Divide particles at random (residual resampling sorts them), with copies kept together."""
+    size = len(points)
+    _, number = np.unique(points[:, 0], return_inverse=True)
+    groups = int(number.max()) + 1
+    if size < 4 or groups < 4:
+        return [np.arange(size)]
+    # Groups in random order, cut where half of the particles are reached.
+    order = rng.permutation(groups)
+    counts = np.bincount(number)[order]
+    cut = int(np.searchsorted(np.cumsum(counts), size / 2)) + 1
+    cut = min(max(cut, 1), groups - 1)
+    first = np.isin(number, order[:cut])
+    return [np.flatnonzero(first), np.flatnonzero(~first)]

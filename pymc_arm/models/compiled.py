@@ -1,0 +1,175 @@
+"""From a PyMC model to a path: checks, terms, scopes and plan, in that order.
+
+A model that has not changed since it was last compiled keeps its path, for as long as it exists.
+"""
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import pymc as pm
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.traversal import ancestors
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorConstant
+
+from pymc_arm._compat import COMPILING
+from pymc_arm.errors import ArmWarning, callers_level
+from pymc_arm.models.checks import (
+    Correction,
+    check_density,
+    check_model,
+    find_corrections,
+    find_flat,
+)
+from pymc_arm.models.density import LogDensity
+from pymc_arm.models.normalizer import check_normalizers
+from pymc_arm.models.path import GenericPath
+from pymc_arm.models.plan import Plan, make_plan
+from pymc_arm.models.prior import PriorSampler, batched_function
+from pymc_arm.models.scopes import find_scopes
+from pymc_arm.models.support import Support, find_support
+from pymc_arm.models.terms import Layout, build_terms
+
+__all__ = ["ModelPath", "compile_model"]
+
+
+_Given = tuple[str, type[Warning]]
+
+
+class _Compiled(NamedTuple):
+    """The path of a model in one state, and the warnings that it gave rise to."""
+
+    state: tuple[object, ...]
+    path: "ModelPath"
+    warnings: list[_Given]
+
+
+_compiled: WeakKeyDictionary[pm.Model, _Compiled] = WeakKeyDictionary()
+# Prior draws that the plan is made with: enough to know where a variable lives, to 0.1 %.
+PLANNING_DRAWS = 2000
+
+
+class ModelPath(GenericPath):
+    """The path of a model, which returns its posterior as the user wrote the model."""
+
+    def __init__(
+        self,
+        model: pm.Model,
+        corrections: Sequence[Correction],
+        plan: Plan,
+        density: LogDensity,
+        prior: PriorSampler,
+        supports: dict[str, Support],
+        draws: np.ndarray,
+    ) -> None:
+        normalizer = sum(correction.log_factor for correction in corrections)
+        super().__init__(plan, density, prior, supports, draws, normalizer)
+        self.corrections = tuple(corrections)
+        outputs = [v for v in model.unobserved_value_vars if not v.name.endswith("__")]
+        self._names = [variable.name for variable in outputs]
+        self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]
+        self._untransform = batched_function(self._values, outputs) if self._values else None
+        self._planned_with = supports, draws
+
+    def along(self, model: pm.Model, plan: Plan) -> "ModelPath":
+        """Return the path of the same model along another plan."""
+        return ModelPath(
+            model, self.corrections, plan, self.density, self.prior, *self._planned_with
+        )
+
+    def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
+        """Return draws of all free variables and deterministics."""
+        if self._untransform is None:
+            return {}
+        values = [
+            array.astype(value.type.dtype)
+            for array, value in zip(self.plan.layout.unravel(particles), self._values, strict=True)
+        ]
+        return dict(zip(self._names, self._untransform(*values), strict=True))
+
+
+def compile_model(
+    model: pm.Model,
+    *,
+    order: str | Sequence[Any] = "auto",
+    backend: str | None = None,
+) -> ModelPath:
+    """Check a model, find its structure, and return its path."""
+    with COMPILING:
+        state = (_state(model), repr(order), backend)
+        known = _compiled.get(model)
+        given: list[_Given] = []
+        if known is not None and known.state == state:
+            given = list(known.warnings)
+        try:
+            if known is None or known.state != state:
+                path = _compile_and_note(model, order, backend, given)
+                ours: list[_Given] = [one for one in given if issubclass(one[1], ArmWarning)]
+                known = _compiled[model] = _Compiled(state, path, ours)
+        finally:
+            for text, kind in given:
+                warnings.warn(text, kind, stacklevel=callers_level())
+    return known.path
+
+
+def _compile_and_note(
+    model: pm.Model,
+    order: str | Sequence[Any],
+    backend: str | None,
+    given: list[_Given],
+) -> ModelPath:
+    """Compile a model, and add the warnings that this gives rise to to a list."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ArmWarning)
+        # Products are NumPy's or numba's here.
+        warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
+        try:
+            return _compile(model, order, backend)
+        finally:
+            given.extend((str(warning.message), warning.category) for warning in caught)
+
+
+def _state(model: pm.Model) -> tuple[object, ...]:
+    """Return what changes when a model does: its variables, and the values of its data."""
+    variables = [*model.free_RVs, *model.observed_RVs, *model.potentials, *model.deterministics]
+    values = [model.rvs_to_values[rv] for rv in (*model.free_RVs, *model.observed_RVs)]
+    transforms = [model.rvs_to_transforms.get(rv) for rv in model.free_RVs]
+    data = []
+    for variable in ancestors([*variables, *values]):
+        if isinstance(variable, TensorConstant):  # it may be an array of the user's
+            data.append((variable, _digest(variable.data)))
+        elif isinstance(variable, SharedVariable) and isinstance(variable.type, TensorType):
+            data.append((variable, _digest(variable.get_value(borrow=True))))
+    return (tuple(variables), tuple(values), tuple(transforms), tuple(data))
+
+
+def _digest(array: np.ndarray) -> tuple[tuple[int, ...], str, bytes]:
+    return array.shape, array.dtype.str, hashlib.sha256(array.tobytes()).digest()
+
+
+def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -> ModelPath:
+    check_model(model)
+    # A fixed seed: what the plan looks like must not depend on the seed of the run.
+    rng = np.random.default_rng(20160713)
+    prior = PriorSampler(model)
+    values = prior.draw(rng, PLANNING_DRAWS)
+    layout = Layout.of(model, values)
+    draws = layout.ravel(values, PLANNING_DRAWS)
+    density = LogDensity(*build_terms(model, layout), draws, backend)
+    check_density(model, layout, density, draws)
+    supports = {
+        rv.name: find_support(rv, draws[:, list(slot.coordinates)])
+        for rv, slot in zip(model.free_RVs, layout.slots, strict=True)
+        if slot.discrete
+    }
+    check_normalizers(model, layout, density, supports, draws)
+    scopes = find_scopes(density, layout, draws)
+    plan = make_plan(layout, density, scopes, supports, order, rng)
+    corrections = find_corrections(model)
+    path = ModelPath(model, corrections, plan, density, prior, supports, draws)
+    path.flat = tuple(find_flat(density, scopes, draws))
+    return path

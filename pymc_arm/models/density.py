@@ -1,0 +1,397 @@
+"""One function for all terms of a model, batched over particles.
+
+PyTensor builds ``terms(X, starts, stops)``: for a batch of particles, the terms
+``starts[k]:stops[k]`` of each piece. The slices are arguments, and PyTensor's rewrites push them
+down into the graph, so that one function serves every step and a step pays for what it needs.
+
+A small model whose batched graph is all array operations runs on NumPy at once; any other is
+compiled with numba; what numba can't compile falls back on C.
+"""
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode, get_mode
+from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
+from pytensor.link.numba.linker import NumbaLinker
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_arm.models.graph.gradient import Gradient
+from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.partial_evaluation import GroupedProgram, partial_evaluation
+from pymc_arm.models.graph.program import serialized
+from pymc_arm.models.terms import TermBlock, count_terms
+
+__all__ = ["LogDensity"]
+
+_log = logging.getLogger("pymc")
+
+# Elements evaluated at once: small enough that the arrays of one operation stay in the cache, large
+# enough that a call's own cost of some hundred microseconds does not show.
+CHUNK = 131_072
+# With more terms than this, compiled code gains more in a run than it costs.
+LARGE = 2000
+# How many selections of terms are kept ready for use.
+PREPARED = 512
+
+
+class _FreeNumbaLinker(NumbaLinker):
+    """Numba code that gives up the interpreter lock, so that chains can run on threads."""
+
+    def jit_compile(self, fn_and_cache: Any) -> Any:
+        """Compile with ``nogil``."""
+        from pytensor.link.numba.dispatch.basic import numba_njit
+
+        function, cache_key = fn_and_cache
+        return numba_njit(
+            function.py_func, final_function=True, cache=cache_key is not None, nogil=True
+        )
+
+
+def _take(
+    pieces: Sequence[TensorVariable], starts: TensorVariable, stops: TensorVariable
+) -> Iterator[TensorVariable]:
+    """Return the terms starts[k]:stops[k] of each piece.
+
+    PyTensor takes a slice of a single element for that element, even if the slice is empty.
+    """
+    for number, piece in enumerate(pieces):
+        first, last = starts[number], stops[number]
+        if piece.type.shape == (1,):
+            yield pt.alloc(piece[0], last - first)
+        else:
+            yield piece[first:last]
+
+
+# From starts and stops to the function of the terms between them: a list of (size, width) arrays.
+_Slicer = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], list[np.ndarray]]]
+
+
+class _Restricted(NamedTuple):
+    """The function of some terms, how many it returns, and which columns of them are meant."""
+
+    function: Callable[[np.ndarray], list[np.ndarray]]
+    width: int
+    columns: np.ndarray | None
+
+
+class LogDensity:
+    """The terms of a model's log-density, compiled.
+
+    Parameters
+    ----------
+    x
+        The vector of coordinates.
+    blocks
+        The terms, as graphs over x.
+    reference
+        A few points at which the function is tried, (size, dimension).
+    backend
+        ``"numpy"``, ``"numba"`` or ``"c"``; by default NumPy for small models that need no loop,
+        numba for others, and C where numba can't.
+    """
+
+    def __init__(
+        self,
+        x: TensorVariable,
+        blocks: Sequence[TermBlock],
+        reference: np.ndarray,
+        backend: str | None = None,
+    ) -> None:
+        if backend not in (None, "numpy", "numba", "c"):
+            raise ValueError(f"backend={backend!r} is not one of 'numpy', 'numba' and 'c'.")
+        self.blocks = tuple(blocks)
+        pieces = [piece for block in blocks for piece in block.pieces]
+        self.notes: list[str] = []
+        self._function, self._lengths = self._compile(x, pieces, reference, backend)
+        #: The number of terms of each block, and where they begin.
+        owners = np.repeat(np.arange(len(blocks)), [len(block.pieces) for block in blocks])
+        self.sizes = np.bincount(owners, self._lengths, len(blocks)).astype(np.int64)
+        self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        self._firsts = np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64)
+        self._reference = reference
+        self._prepared: dict[bytes, _Restricted] = {}
+        self._prepared_varied: dict[bytes, GroupedProgram | None] = {}
+        #: Value and gradient of weighted sums of the terms, where the model has one.
+        self.gradient = Gradient(x, pieces, self._lengths, reference)
+
+    @property
+    def count(self) -> int:
+        """The number of terms."""
+        return int(self.offsets[-1])
+
+    def terms(self, points: np.ndarray, selection: np.ndarray | None = None) -> np.ndarray:
+        """Return terms at points, (size, len(selection)); all of them without a selection.
+
+        A term that is not a number counts as -inf: there the density is zero.
+        """
+        restricted = self._restricted(selection)
+        size, columns = len(points), restricted.columns
+        result = np.empty((size, restricted.width if columns is None else len(columns)))
+        chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
+        for first in range(0, size, chunk):
+            parts = restricted.function(points[first : first + chunk])
+            if columns is None:
+                np.concatenate(parts, axis=1, out=result[first : first + chunk])
+            else:
+                result[first : first + chunk] = np.concatenate(parts, axis=1)[:, columns]
+        result[np.isnan(result)] = -np.inf
+        return result
+
+    def sum(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return sum_k weights[k] t_k at each point, over the terms of positive weight."""
+        selection = np.flatnonzero(weights)
+        if not len(selection):
+            return np.zeros(len(points))
+        restricted = self._restricted(selection)
+        result = np.zeros(len(points))
+        own = _unless_ones(weights[selection])
+        chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
+        for first in range(0, len(points), chunk):
+            parts = restricted.function(points[first : first + chunk])
+            result[first : first + chunk] = _add(parts, restricted.columns, own)
+        return result
+
+    def terms_at(
+        self, points: np.ndarray, columns: np.ndarray, values: np.ndarray, selection: np.ndarray
+    ) -> np.ndarray:
+        """Return terms at points whose ``columns`` have each of some values.
+
+        ``values`` are (points, number, columns), and the result (points, number, terms). What does
+        not depend on these columns is evaluated once for each point.
+        """
+        taken = self._restricted(selection).columns
+        columns_taken = slice(None) if taken is None else taken
+        results = [
+            np.concatenate(parts, axis=1)[:, columns_taken]
+            for parts in self._parts_at(points, columns, values, selection)
+        ]
+        result = np.concatenate(results).astype(np.float64, copy=False)
+        result[np.isnan(result)] = -np.inf
+        return result.reshape(*values.shape[:2], -1)
+
+    def sum_at(
+        self, points: np.ndarray, column: int, values: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_k weights[k] t_k at points with a column set to each of a row of values."""
+        selection = np.flatnonzero(weights)
+        if not len(selection):
+            return np.zeros(values.shape)
+        columns, own = self._restricted(selection).columns, _unless_ones(weights[selection])
+        parts_at = self._parts_at(points, np.array([column]), values[:, :, None], selection)
+        result = np.concatenate([_add(parts, columns, own) for parts in parts_at])
+        return result.reshape(values.shape)
+
+    def _parts_at(
+        self, points: np.ndarray, columns: np.ndarray, values: np.ndarray, selection: np.ndarray
+    ) -> Iterator[list[np.ndarray]]:
+        restricted, varied = self._restricted(selection), self._varied(selection, columns)
+        groups, members = values.shape[:2]
+        chunk = max(1, CHUNK // (members * max(restricted.width, points.shape[1], 1)))
+        for first in range(0, groups, chunk):
+            some, new = points[first : first + chunk], values[first : first + chunk]
+            if varied is not None:
+                yield varied(some, new)
+                continue
+            spread = np.repeat(some, members, axis=0)
+            spread[:, columns] = new.reshape(len(spread), -1)
+            yield restricted.function(spread)
+
+    def _varied(self, selection: np.ndarray, columns: np.ndarray) -> GroupedProgram | None:
+        """Return what evaluates a selection of terms at values of some columns, if that pays."""
+        key = selection.tobytes() + b"|" + columns.tobytes()
+        if key not in self._prepared_varied:
+            if len(self._prepared_varied) >= PREPARED:
+                self._prepared_varied.clear()
+            function = self._restricted(selection).function
+            self._prepared_varied[key] = partial_evaluation(function, columns, self._reference)
+        return self._prepared_varied[key]
+
+    def _restricted(self, selection: np.ndarray | None) -> "_Restricted":
+        """Return the function for a selection of terms. A step asks for the same one many times."""
+        key = b"all" if selection is None else selection.tobytes()
+        ready = self._prepared.get(key)
+        if ready is None:
+            starts, stops, columns = self._slices(selection)
+            ready = _Restricted(self._function(starts, stops), int(np.sum(stops - starts)), columns)
+            if len(self._prepared) >= PREPARED:
+                self._prepared.clear()
+            self._prepared[key] = ready
+        return ready
+
+    def _slices(
+        self, selection: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the slices that cover a selection, and the columns to pick from them."""
+        if selection is None or len(selection) == self.count:
+            return np.zeros_like(self._lengths), self._lengths, None
+        starts, stops = np.zeros_like(self._lengths), np.zeros_like(self._lengths)
+        piece_of = np.searchsorted(self._firsts, selection, side="right") - 1
+        columns = np.empty(len(selection), dtype=np.int64)
+        width = 0
+        for piece in np.unique(piece_of):
+            mine = piece_of == piece
+            local = selection[mine] - self._firsts[piece]
+            starts[piece], stops[piece] = local.min(), local.max() + 1
+            columns[mine] = width + local - starts[piece]
+            width += int(stops[piece] - starts[piece])
+        in_order = width == len(selection) and bool(np.all(np.diff(columns) == 1))
+        return starts, stops, None if in_order else columns
+
+    def _compile(
+        self,
+        x: TensorVariable,
+        pieces: Sequence[TensorVariable],
+        reference: np.ndarray,
+        backend: str | None,
+    ) -> tuple[_Slicer, np.ndarray]:
+        """Try the best way first; a graph that can't take it falls back, and says so."""
+        attempts = [("numpy", True), ("numba", True), ("numba", False), ("c", False)]
+        if backend is not None:
+            attempts = [attempt for attempt in attempts if attempt[0] == backend]
+        failure: Exception | None = None
+        for name, batched in attempts:
+            try:
+                lengths = count_terms(x, pieces, reference[0])
+                if name == "numpy" and backend is None and lengths.sum() > LARGE:
+                    continue
+                function = (
+                    _interpret(x, pieces, must_be_quick=backend is None)
+                    if name == "numpy"
+                    else _compile_joined(x, pieces, name, batched)
+                )
+                if function is None:
+                    continue
+                parts = function(np.zeros_like(lengths), lengths)(reference[:2])
+                if np.concatenate(parts, axis=1).shape != (len(reference[:2]), lengths.sum()):
+                    raise ValueError("the graph lost its batch axis")
+            except Exception as error:
+                failure = error
+                continue
+            self.backend = name
+            if failure is not None:
+                how = "" if batched else ", one particle at a time"
+                note = f"evaluated with {name}{how}: {type(failure).__name__}: {failure}"
+                self.notes.append(note.splitlines()[0][:200])
+                _log.info("pymc_arm: %s", self.notes[-1])
+            return function, lengths
+        if failure is None:
+            raise ValueError(f"backend={backend!r} can't evaluate this model: leave it out.")
+        raise failure
+
+
+def _unless_ones(weights: np.ndarray) -> np.ndarray | None:
+    """Return weights, or None if there is no need of them."""
+    return None if np.all(weights == 1.0) else weights
+
+
+def _add(
+    parts: Sequence[np.ndarray], columns: np.ndarray | None, weights: np.ndarray | None
+) -> np.ndarray:
+    """Return the weighted sum of the terms of each row, -inf where it is not a number."""
+    if columns is not None:
+        parts = [np.concatenate(parts, axis=1)[:, columns]]
+    total, done = np.zeros(len(parts[0])), 0
+    with np.errstate(invalid="ignore"):  # +inf and -inf in one row
+        for part in parts:
+            width = part.shape[1]
+            total += part.sum(axis=1) if weights is None else part @ weights[done : done + width]
+            done += width
+    total[np.isnan(total)] = -np.inf
+    return total
+
+
+def _interpret(
+    x: TensorVariable, pieces: Sequence[TensorVariable], must_be_quick: bool
+) -> _Slicer | None:
+    """Return the function on NumPy, or None if it must be quick and would not be."""
+    rows, starts, stops = _inputs(x, len(pieces))
+    # What is asked for is chosen among the outputs; see _take for those of a single element.
+    sliced = [
+        piece if piece.type.shape == (1,) else piece[starts[number] : stops[number]]
+        for number, piece in enumerate(pieces)
+    ]
+    graphs = vectorize_graph(sliced, {x: rows}) if sliced else []
+    _forget_traces(graphs)
+    program = compile_with_numpy([rows, starts, stops], *graphs)
+    if must_be_quick and not program.vectorized:
+        return None
+
+    def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
+        wanted = np.flatnonzero(last > first).tolist()
+        if not wanted:
+            return lambda points: [np.empty((len(points), 0))]
+        function = program.bind(first, last, outputs=wanted)
+        return function if program.vectorized else serialized(function)
+
+    return restrict
+
+
+def _compile_joined(
+    x: TensorVariable, pieces: Sequence[TensorVariable], backend: str, batched: bool
+) -> _Slicer:
+    """Return the function that a compiler makes, for all particles or for one at a time."""
+    rows, starts, stops = _inputs(x, len(pieces))
+    output = pt.concatenate(list(_take(pieces, starts, stops))) if pieces else pt.zeros(0)
+    inputs, graph = [x, starts, stops], output
+    if batched:
+        graph = vectorize_graph(output, {x: rows})
+        if graph.type.ndim != 2:  # nothing depends on x
+            graph = pt.broadcast_to(graph[None], (rows.shape[0], graph.shape[0]))
+        inputs = [rows, starts, stops]
+        _forget_traces([graph])
+    mode = get_mode("NUMBA" if backend == "numba" else "CVM")
+    if backend == "numba":
+        mode = Mode(linker=_FreeNumbaLinker(), optimizer=mode.provided_optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = pytensor.function(
+            inputs, graph, mode=mode, on_unused_input="ignore", trust_input=True
+        )
+    function = (
+        _reentrant(compiled)
+        if backend == "numba"
+        else serialized(
+            lambda *arguments: np.array(compiled(*arguments))
+        )  # PyTensor keeps its arrays
+    )
+
+    def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
+        if batched:
+            return lambda points: [function(points, first, last)]
+        return lambda points: [
+            np.stack([function(np.ascontiguousarray(point), first, last) for point in points])
+        ]
+
+    return restrict
+
+
+def _inputs(x: TensorVariable, pieces: int) -> tuple[TensorVariable, ...]:
+    """Return the particles and the bounds of the slices, with shapes as far as they are known.
+
+    That spares half of the rewrites, and computations of shapes in every call.
+    """
+    rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
+    bounds = (pt.tensor(name, dtype="int64", shape=(pieces,)) for name in ("starts", "stops"))
+    return rows, *bounds
+
+
+def _forget_traces(graphs: Sequence[TensorVariable]) -> None:
+    """Drop stack traces: rewrites join those of what they merge.
+
+    Those of some small models double until memory is full.
+    """
+    for variable in ancestors(graphs):
+        variable.tag.trace = []
+
+
+def _reentrant(compiled: Any) -> Callable[..., np.ndarray]:
+    """Call numba's code itself: PyTensor's function around it keeps state during a call."""
+    code = compiled.vm.jit_fn
+    return lambda *arguments: code(*arguments)[0]

@@ -1,0 +1,1 @@
+"""Evaluating PyTensor graphs on batches of particles."""

@@ -1,0 +1,134 @@
+"""A list of array operations, and what it takes to run only some of them."""
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_arm._compat import COMPILING
+
+__all__ = ["ArrayFunction", "Instruction", "Program", "execute", "serialized", "trim"]
+
+ArrayFunction = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One array operation: where its arguments and results are, and what it is the last to use."""
+
+    execute: ArrayFunction
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+    #: The kind of operation.
+    operation: type
+    done: tuple[int, ...] = ()
+
+
+class Program:
+    """Array operations on values that have a place each: inputs, constants and results.
+
+    Unlike PyTensor's own functions it keeps no state between or during calls, so threads can share
+    it where no operation is a loop (:attr:`vectorized`), and it calls NumPy's functions directly,
+    without the checks in between.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        constants: Mapping[int, Any],
+        instructions: Sequence[Instruction],
+        vectorized: bool,
+    ) -> None:
+        self.inputs, self.outputs = list(inputs), list(outputs)
+        #: Whether no operation is a loop in Python.
+        self.vectorized = vectorized
+        places = [place for i in instructions for place in i.targets]
+        self._load(max([*inputs, *constants, *places], default=-1) + 1, constants, instructions)
+
+    def __call__(self, *inputs: Any) -> list[np.ndarray]:
+        """Evaluate the outputs of the graph."""
+        values = self.values.copy()
+        for place, value in zip(self.inputs, inputs, strict=True):
+            values[place] = value
+        with np.errstate(all="ignore"):
+            execute(self.instructions, values)
+        return [values[place] for place in self.outputs]
+
+    def bind(self, *inputs: np.ndarray, outputs: Sequence[int] | None = None) -> "Program":
+        """Return the program for given values of the last inputs, and for some of the outputs.
+
+        What depends on these inputs alone is evaluated here, once, and not at every call.
+        """
+        bound = copy.copy(self)
+        if outputs is not None:
+            bound.outputs = [self.outputs[number] for number in outputs]
+        free = len(self.inputs) - len(inputs)
+        bound.inputs = self.inputs[:free]
+        constants = self.constants | dict(zip(self.inputs[free:], inputs, strict=True))
+        rest = []
+        values = [constants.get(place) for place in range(len(self.values))]
+        for instruction in self.instructions:
+            if constants.keys() >= set(instruction.sources):
+                with np.errstate(all="ignore"):
+                    execute([dataclasses.replace(instruction, done=())], values)
+                constants.update((place, values[place]) for place in instruction.targets)
+            else:
+                rest.append(instruction)
+        bound._load(len(values), constants, rest)
+        return bound
+
+    def _load(
+        self, size: int, constants: Mapping[int, Any], instructions: Sequence[Instruction]
+    ) -> None:
+        """Keep what the outputs need."""
+        kept = {*self.inputs, *constants}
+        self.instructions = trim(instructions, self.outputs, kept)
+        needed = {*self.outputs, *(p for i in self.instructions for p in i.sources)}
+        self.constants = {place: constants[place] for place in constants.keys() & needed}
+        self.values: list[Any] = [self.constants.get(place) for place in range(size)]
+
+
+def trim(
+    instructions: Sequence[Instruction], outputs: Iterable[int], kept: Iterable[int]
+) -> list[Instruction]:
+    """Return the instructions that outputs need, with a note where each array is last used.
+
+    The next array then takes its memory, which is still in the cache and several times as quick as
+    fresh memory.
+    """
+    needed, kept = set(outputs), {*outputs, *kept}
+    program: list[Instruction] = []
+    for instruction in reversed(instructions):
+        if needed.isdisjoint(instruction.targets):
+            continue
+        needed.update(instruction.sources)
+        used = dict.fromkeys(instruction.sources + instruction.targets)
+        done = tuple(place for place in used if place not in kept)
+        kept.update(done)
+        program.append(dataclasses.replace(instruction, done=done))
+    return program[::-1]
+
+
+def execute(instructions: Sequence[Instruction], values: list[Any]) -> None:
+    """Run instructions on the values at their places."""
+    for instruction in instructions:
+        results = instruction.execute(*[values[place] for place in instruction.sources])
+        for place, result in zip(instruction.targets, results, strict=True):
+            values[place] = result
+        del results
+        for place in instruction.done:
+            values[place] = None
+
+
+def serialized(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let one thread in at a time: functions that PyTensor compiled keep state during a call."""
+
+    def call(*arguments: Any) -> Any:
+        with COMPILING:
+            return function(*arguments)
+
+    return call

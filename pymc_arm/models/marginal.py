@@ -1,0 +1,175 @@
+"""Coordinates that share no term can be drawn given all others, each from a grid of its own.
+
+Group effects, labels, missing values and the like are simple given what they depend on, however
+bent or bumpy all of them are together: then q of :mod:`pymc_arm.evidence.refine` need not know
+them.
+"""
+
+import functools
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pymc_arm.models.coloring import add_by_owner, color_coordinates
+from pymc_arm.models.density import LogDensity
+from pymc_arm.models.integrate import (
+    Grid,
+    Reference,
+    continuous_log_density,
+    discrete_log_probability,
+    draw_continuous,
+    draw_discrete,
+    enumerate_values,
+    quadrature,
+)
+from pymc_arm.models.plan import Plan
+from pymc_arm.models.support import Support
+
+__all__ = ["MarginalSpace", "independent_sets"]
+
+# Elements of a table of terms that are held at once, and the nodes of a grid.
+LARGEST_TABLE = 8_000_000
+MOST_NODES = 50
+# The evaluations that draws are worth a particle, about those of exploring, and how many draws.
+EVALUATIONS = 1000
+PROPOSALS = 2, 20
+# A set that is a smaller share of all coordinates leaves q as much to do as before.
+SMALLEST_SHARE = 0.3
+
+
+def independent_sets(scopes: np.ndarray, discrete: np.ndarray) -> list[np.ndarray]:
+    """Return sets of coordinates that share no term, to be tried in this order.
+
+    Parameters
+    ----------
+    scopes
+        Which terms depend on which coordinates, (terms, coordinates).
+    discrete
+        Which coordinates are discrete. All of them are in each set; if two of them share a term,
+        there is no set.
+    """
+    terms = scopes.astype(np.float32)
+    neighbours = (terms.T @ terms) > 0
+    np.fill_diagonal(neighbours, False)
+    if neighbours[np.ix_(discrete, discrete)].any():
+        return []
+    count, degrees = len(discrete), neighbours.sum(axis=1)
+    sets = [discrete]
+    # Those with the fewest neighbours first; among equals the later ones, or the earlier ones.
+    for direction in (-1, 1):
+        chosen = discrete.copy()
+        for coordinate in np.lexsort((direction * np.arange(count), degrees)):
+            chosen[coordinate] |= not (neighbours[coordinate] & chosen).any()
+        if chosen.sum() >= SMALLEST_SHARE * count:
+            sets.append(chosen)
+    unique = {chosen.tobytes(): np.flatnonzero(chosen) for chosen in sets}
+    return [chosen for chosen in unique.values() if 0 < len(chosen) < count]
+
+
+@dataclass(frozen=True)
+class MarginalSpace:
+    """The coordinates that are left when those of an independent set are drawn given them.
+
+    ``supports`` are those of the discrete coordinates; ``references`` say where grids begin, for
+    each set of coordinates that come from one variable.
+    """
+
+    plan: Plan
+    density: LogDensity
+    supports: dict[int, Support] = field(repr=False)
+    log_normalizer: float
+    collapsed: np.ndarray
+    references: tuple[Reference, ...] = ()
+
+    @property
+    def proposals(self) -> int:
+        """How many draws for each particle cost less than exploring did."""
+        discrete = [self.supports.get(int(coordinate)) for coordinate in self.collapsed]
+        nodes = sum(MOST_NODES if s is None else len(s.values) for s in discrete)
+        return int(np.clip(EVALUATIONS // nodes, *PROPOSALS))
+
+    @functools.cached_property
+    def _sets(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        slots = self.plan.layout.slots
+        group = np.repeat(np.arange(len(slots)), [slot.size for slot in slots])
+        return color_coordinates(self.collapsed, self.plan.scopes, group)
+
+    @property
+    def _kept(self) -> np.ndarray:
+        return np.delete(np.arange(self.plan.layout.dimension), self.collapsed)
+
+    def fit_to(self, particles: np.ndarray) -> "MarginalSpace":
+        """Return the same space, with grids that begin where these particles are."""
+        layout = self.plan.layout
+        references = [
+            Reference.of(particles[:, own].ravel(), layout.slot_of(int(own[0])).bound)
+            for own, _, _ in self._sets
+        ]
+        return replace(self, references=tuple(references))
+
+    def points(self, particles: np.ndarray) -> np.ndarray:
+        """Return the coordinates that are left."""
+        return particles[:, self._kept]
+
+    def log_ratio(self, particles: np.ndarray) -> np.ndarray:
+        """Return log f(g, x) - log h(x | g) at particles."""
+        return self._over_chunks(particles, None)
+
+    def draw_log_ratio(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+        """Return log f(g, x) - log h(x | g) with x drawn from h."""
+        particles = np.zeros((len(points), self.plan.layout.dimension))
+        particles[:, self._kept] = points
+        return self._over_chunks(particles, rng)
+
+    def score(self, points: np.ndarray) -> None:
+        """Return None: there is no gradient of f(g)."""
+
+    def _over_chunks(self, particles: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+        widest = max(max(len(terms), len(own)) for own, terms, _ in self._sets)
+        chunk = max(1, LARGEST_TABLE // (MOST_NODES * widest))
+        parts = [
+            self._chunk(particles[first : first + chunk], rng)
+            for first in range(0, len(particles), chunk)
+        ]
+        return np.concatenate(parts)
+
+    def _chunk(self, particles: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+        """Return log f - log h at particles, or with coordinates drawn anew."""
+        particles = particles.copy()
+        log_h = np.zeros(len(particles))
+        for number, (coordinates, _, _) in enumerate(self._sets):
+            support = self.supports.get(int(coordinates[0]))
+            reference = self.references[number]
+            grid = self._grid(particles, number)
+            if rng is None:
+                values = particles[:, coordinates].ravel()
+                if support is None:
+                    logs = continuous_log_density(grid, reference, values)
+                else:
+                    logs = discrete_log_probability(grid, support, values)
+            else:
+                if support is None:
+                    values, logs = draw_continuous(rng, grid, reference)
+                else:
+                    values, logs = draw_discrete(rng, grid, support)
+                particles[:, coordinates] = values.reshape(len(particles), -1)
+            log_h += logs.reshape(len(particles), -1).sum(axis=1)
+        everything = np.ones(self.density.count)
+        return self.log_normalizer + self.density.sum(particles, everything) - log_h
+
+    def _grid(self, particles: np.ndarray, number: int) -> Grid:
+        """Return the grid of each particle and coordinate of a set, all of a particle in a row."""
+        coordinates, terms, owner = self._sets[number]
+        size, count = len(particles), len(coordinates)
+
+        def conditional(values: np.ndarray) -> np.ndarray:
+            nodes = values.shape[1]
+            some = values.reshape(size, count, nodes).swapaxes(1, 2)
+            found = self.density.terms_at(particles, coordinates, some, terms)
+            added = add_by_owner(found.reshape(size * nodes, -1), owner, count)
+            return added.reshape(size, nodes, count).swapaxes(1, 2).reshape(-1, nodes)
+
+        support = self.supports.get(int(coordinates[0]))
+        if support is not None:
+            return enumerate_values(conditional, support, size * count)
+        return quadrature(conditional, self.references[number], size * count)

@@ -1,0 +1,412 @@
+"""The path of any PyMC model: prior draws, then one step of the plan after another."""
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_arm.algorithm.path import Moved, Path, Smoothed
+from pymc_arm.algorithm.resampling import effective_sample_size
+from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
+from pymc_arm.models.coloring import color_coordinates
+from pymc_arm.models.density import CHUNK, LogDensity
+from pymc_arm.models.integrate import (
+    Grid,
+    Reference,
+    draw_continuous,
+    draw_discrete,
+    enumerate_values,
+    quadrature,
+)
+from pymc_arm.models.marginal import MarginalSpace, independent_sets
+from pymc_arm.models.moves import Identity, Kernel, MoveTarget, View
+from pymc_arm.models.noncentered import find_noncentered
+from pymc_arm.models.plan import Plan, Step
+from pymc_arm.models.prior import PriorSampler
+from pymc_arm.models.support import Support
+
+__all__ = ["GenericPath", "Position", "name_term"]
+
+# A step that would leave a smaller effective fraction than this is split by tempering; between
+# this and the threshold, the generate loop is the remedy.
+SMALLEST_FRACTION = 0.3
+# The shortest piece of a bridge, and how exactly its end is found.
+SHORTEST = 1e-8
+RELATIVE_TOLERANCE = 0.01
+# Smaller blocks move as well without gradients.
+SMALLEST_GRADIENT = 12
+# Square matrices that fitting both halves of a cloud takes, and that each view holds, and arrays of
+# an evaluation.
+MATRICES, VIEW_MATRICES, ARRAYS = 4, 4, 10
+
+
+@dataclass(frozen=True)
+class Position:
+    """After ``step`` steps of the plan, with the data of the last one raised to ``fraction``.
+
+    ``previous`` is the fraction that the position before had reached in the same step: zero on
+    entering it, which is also when its coordinate comes in.
+    """
+
+    step: int
+    fraction: float = 1.0
+    previous: float = 0.0
+
+
+class GenericPath(Path):
+    """Travels along a plan with the terms of a model.
+
+    Particles are rows of coordinates; those that have not come in yet hold prior draws.
+    """
+
+    length: int | None = None
+    prefers_processes = True
+
+    def __init__(
+        self,
+        plan: Plan,
+        density: LogDensity,
+        prior: PriorSampler,
+        supports: dict[str, Support],
+        draws: np.ndarray,
+        log_normalizer: float = 0.0,
+    ) -> None:
+        self.plan, self.density, self.prior = plan, density, prior
+        self.log_normalizer = log_normalizer
+        self.start = Position(0)
+        self.one_chain_at_a_time = density.backend != "numba"
+        layout = plan.layout
+        self._discrete = layout.discrete
+        self._supports = {
+            coordinate: supports[slot.name]
+            for slot in layout.slots
+            if slot.discrete
+            for coordinate in slot.coordinates
+        }
+        self._group = np.concatenate(
+            [np.zeros(0, int), *(np.full(s.size, k) for k, s in enumerate(layout.slots))]
+        ).astype(int)
+        self._references = {
+            step.coordinate: Reference.of(
+                draws[:, step.coordinate], layout.slot_of(step.coordinate).bound
+            )
+            for step in plan.steps
+            if step.method == "quadrature" and step.coordinate is not None
+        }
+        # The step in which each term is activated; 0 is the start.
+        self._activated = np.zeros(density.count, dtype=int)
+        self._tempered = np.zeros(density.count, dtype=bool)
+        self._introduced = np.zeros(layout.dimension, dtype=int)
+        for number, step in enumerate(plan.steps, start=1):
+            self._activated[step.prior_terms] = number
+            self._activated[step.data_terms] = number
+            self._tempered[step.data_terms] = True
+            if step.coordinate is not None:
+                self._introduced[step.coordinate] = number
+        self._innovations = find_noncentered(density, layout, plan.scopes, draws)
+        self._target = functools.lru_cache(maxsize=4)(self._make_target)
+        self._sets = functools.lru_cache(maxsize=4)(self._color)
+        # ``advance`` and ``smooth`` ask for the same integral, one after the other.
+        self._recent = threading.local()
+
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, float]:
+        """Draw from the joint prior, which integrates to one: log Z_1 is zero.
+
+        That holds for priors whose log-density lacks a constant too, since their draws are right.
+        """
+        points = self.plan.layout.ravel(self.prior.draw(rng, size), size)
+        if not self.plan.steps:  # no free variables: the likelihood is a number
+            likelihood = np.ones(self.density.count)
+            likelihood[self.plan.initial_terms] = 0.0
+            return points, float(self.density.sum(points[:1], likelihood)[0])
+        return points, 0.0
+
+    def finished(self, n: Position) -> bool:
+        """Whether all steps are done, to the end."""
+        return n.step == len(self.plan.steps) and n.fraction == 1.0
+
+    def advance(
+        self, n: Position, particles: np.ndarray, log_weights: np.ndarray, threshold: float
+    ) -> Position:
+        """Take the next step as far as the particles can follow, by bisection on gamma."""
+        entering = n.fraction == 1.0
+        number = n.step + 1 if entering else n.step
+        previous = 0.0 if entering else n.fraction
+        step = self.plan.steps[number - 1]
+        if entering and step.coordinate is not None:
+            whole = Position(number)
+            ratio = self.smooth(np.random.default_rng(0), whole, particles).log_ratio
+            smallest = min(SMALLEST_FRACTION, threshold)
+            if not len(step.data_terms) or _effective_fraction(ratio, log_weights) >= smallest:
+                return whole
+            prior, data = self._conditional_parts(whole, particles)
+
+            def fraction_at(end: float) -> float:
+                return _effective_fraction(
+                    np.logaddexp.reduce(prior + end * data, axis=1), log_weights
+                )
+
+        else:
+            remaining = self.density.sum(particles, self._data_weights(step))
+
+            def fraction_at(end: float) -> float:
+                return _effective_fraction((end - previous) * remaining, log_weights)
+
+            smallest = threshold
+        return Position(number, _furthest(fraction_at, previous, smallest), previous)
+
+    def describe(self, n: Position) -> str:
+        """Return the coordinate or the data of a step."""
+        label = self.plan.steps[n.step - 1].label
+        return label if n.fraction == 1.0 else f"{label} ({n.fraction:.2g})"
+
+    def observations(self, n: Position) -> tuple[int, str]:
+        """Count the data of a step, potentials left out."""
+        is_data = np.array([block.kind == "data" for block in self.density.blocks], dtype=bool)
+        rows = self.plan.steps[n.step - 1].data_terms
+        owners = np.searchsorted(self.density.offsets, rows, side="right") - 1
+        rows = rows[is_data[owners]]
+        return len(rows), name_term(self.density, int(rows[0])) if len(rows) == 1 else ""
+
+    def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
+        """Sweep over the coordinates that are in, until the start is forgotten."""
+        return Moved(*Kernel(self._target(n)).run(rng, particles))
+
+    def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
+        """Integrate the new coordinate out, or add the next share of the data."""
+        step = self.plan.steps[n.step - 1]
+        if not self._introduces(n):
+            share = n.fraction - n.previous
+            return Smoothed(share * self.density.sum(particles, self._data_weights(step)))
+        coordinate = step.coordinate
+        assert coordinate is not None
+        recent = getattr(self._recent, "smoothed", None)
+        if recent is not None and recent[0] == n and recent[1] is particles:
+            return recent[2]
+        affected, weights = self._affected(n)
+
+        def conditional(values: np.ndarray) -> np.ndarray:
+            return self._at_values(particles, coordinate, values, affected, weights)
+
+        if step.method == "enumerate":
+            support = self._supports[coordinate]
+            grid = enumerate_values(conditional, support, len(particles))
+        else:
+            reference = self._references[coordinate]
+            grid = quadrature(conditional, reference, len(particles))
+        smoothed = Smoothed(grid.log_mass - self._before(n, particles), grid)
+        self._recent.smoothed = (n, particles, smoothed)
+        return smoothed
+
+    def augment(
+        self, rng: np.random.Generator, n: Position, particles: np.ndarray, proposal: Grid | None
+    ) -> tuple[np.ndarray, np.ndarray | float]:
+        """Draw the new coordinate, and correct it with all active terms, in its scope or not."""
+        if proposal is None:
+            return particles, 0.0
+        step = self.plan.steps[n.step - 1]
+        assert step.coordinate is not None
+        if step.method == "enumerate":
+            draws, log_q = draw_discrete(rng, proposal, self._supports[step.coordinate])
+        else:
+            draws, log_q = draw_continuous(rng, proposal, self._references[step.coordinate])
+        new = particles.copy()
+        new[:, step.coordinate] = draws
+        after = self.density.sum(new, self._weights(n))
+        before = self.density.sum(particles, self._weights(Position(n.step - 1)))
+        # W-hat as smooth had it, with the same terms before.
+        log_ratio = proposal.log_mass - self._before(n, particles)
+        with np.errstate(invalid="ignore"):
+            correction = after - before - log_q - log_ratio
+        return new, np.where(np.isnan(correction), -np.inf, correction)
+
+    def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the coordinates by variable, still transformed."""
+        values = self.plan.layout.unravel(particles)
+        return {
+            slot.name: value for slot, value in zip(self.plan.layout.slots, values, strict=True)
+        }
+
+    def join(self, sets: list[Any]) -> Any:
+        """Join particles, or grids whose rows differ in length."""
+        return Grid.join(sets) if isinstance(sets[0], Grid) else super().join(sets)
+
+    def continuous(self, particles: np.ndarray) -> np.ndarray | None:
+        """Return the particles themselves, if no coordinate is discrete."""
+        return None if self._discrete.any() or not particles.shape[1] else particles
+
+    def spaces(self, particles: np.ndarray) -> list[RefinementSpace]:
+        """Return the space of all coordinates, and those without a set that can be drawn."""
+        whole: list[RefinementSpace] = (
+            [] if self.continuous(particles) is None else [FullSpace(self)]
+        )
+        sets = independent_sets(self.plan.scopes, self._discrete)
+        parts = (self.plan, self.density, self._supports, self.log_normalizer)
+        return whole + [MarginalSpace(*parts, chosen) for chosen in sets]
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f_N, normalised as log Z is."""
+        everything = np.ones(self.density.count)
+        return self.log_normalizer + self.density.sum(points, everything)
+
+    def prepare(self) -> None:
+        """Compile the gradient, if enough variables will be in at some step for it to be used."""
+        if np.sum(~self._discrete) >= SMALLEST_GRADIENT:
+            self.density.gradient.available()
+
+    def particle_bytes(self) -> int:
+        """Return the size of a row of coordinates, and of the terms of a set that moves singly."""
+        _, sets, discrete_sets = self._sets(len(self.plan.steps))
+        terms = max((len(terms) for _, terms, _ in (*sets, *discrete_sets)), default=0)
+        return 8 * (self.plan.layout.dimension + terms)
+
+    def fixed_bytes(self) -> int:
+        """Return the size of the matrices that moves fit, and of the terms of a few points."""
+        continuous = np.flatnonzero(~self._discrete)
+        matrices = MATRICES + VIEW_MATRICES * len(self._views(continuous))
+        return 8 * (matrices * len(continuous) ** 2 + ARRAYS * max(self.density.count, CHUNK))
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of log f_N, if the dimension is large enough for it to help."""
+        if points.shape[1] < SMALLEST_GRADIENT or not self.density.gradient.available():
+            return None
+        return self.density.gradient(points, np.ones(self.density.count))[1]
+
+    def _introduces(self, n: Position) -> bool:
+        return n.previous == 0.0 and self.plan.steps[n.step - 1].coordinate is not None
+
+    def _weights(self, n: Position) -> np.ndarray:
+        """Return the power of each term at a position."""
+        current = np.where(self._tempered, n.fraction, 1.0)
+        return np.where(
+            self._activated < n.step, 1.0, np.where(self._activated == n.step, current, 0.0)
+        )
+
+    def _data_weights(self, step: Step) -> np.ndarray:
+        weights = np.zeros(self.density.count)
+        weights[step.data_terms] = 1.0
+        return weights
+
+    def _affected(self, n: Position) -> tuple[np.ndarray, np.ndarray]:
+        """Return the active terms that the new coordinate of a step touches, with weights."""
+        step = self.plan.steps[n.step - 1]
+        weights = self._weights(n)
+        touched = self.plan.scopes[:, step.coordinate].copy()
+        touched[step.prior_terms] = True
+        touched[step.data_terms] = True
+        affected = np.flatnonzero(touched & (weights > 0))
+        return affected, weights[affected]
+
+    def _before(self, n: Position, particles: np.ndarray) -> np.ndarray | float:
+        """Return the terms that were active before and that the new coordinate touches."""
+        affected, _ = self._affected(n)
+        old = affected[self._activated[affected] < n.step]
+        if not len(old):
+            return 0.0
+        weights = np.zeros(self.density.count)
+        weights[old] = 1.0
+        return self.density.sum(particles, weights)
+
+    def _at_values(
+        self,
+        particles: np.ndarray,
+        coordinate: int,
+        values: np.ndarray,
+        terms: np.ndarray,
+        weights: np.ndarray,
+    ) -> np.ndarray:
+        """Return the weighted terms with a coordinate set to each of a row of values."""
+        full = np.zeros(self.density.count)
+        full[terms] = weights
+        return self.density.sum_at(particles, coordinate, values, full)
+
+    def _conditional_parts(
+        self, n: Position, particles: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return log prior with log width, and log data, of a new coordinate at common nodes.
+
+        They serve to choose how much of the data a step takes, so a rough rule is enough: the
+        nodes of the quadrature of the whole step.
+        """
+        step = self.plan.steps[n.step - 1]
+        assert step.coordinate is not None
+        grid = self.smooth(np.random.default_rng(0), n, particles).proposal
+        affected, weights = self._affected(n)
+        is_data = self._tempered[affected] & (self._activated[affected] == n.step)
+        parts = [
+            self._at_values(particles, step.coordinate, grid.nodes, affected[m], weights[m])
+            for m in (~is_data, is_data)
+        ]
+        if step.method == "quadrature":
+            width = np.gradient(grid.nodes, axis=1)
+            with np.errstate(divide="ignore"):
+                parts[0] = parts[0] + np.log(width)
+        return parts[0], parts[1]
+
+    def _make_target(self, n: Position) -> MoveTarget:
+        weights = self._weights(n)
+        continuous, sets, discrete_sets = self._sets(n.step)
+
+        def terms(points: np.ndarray, selection: np.ndarray) -> np.ndarray:
+            return self.density.terms(points, selection) * weights[selection]
+
+        gradient = None
+        if len(continuous) >= SMALLEST_GRADIENT and self.density.gradient.available():
+            gradient = functools.partial(self.density.gradient, weights=weights)
+        return MoveTarget(
+            log_density=lambda points: self.density.sum(points, weights),
+            terms=terms,
+            continuous=continuous,
+            sets=sets,
+            discrete_sets=discrete_sets,
+            supports=self._supports,
+            gradient=gradient,
+            views=self._views(continuous),
+        )
+
+    def _views(self, continuous: np.ndarray) -> list[View]:
+        """Return how the coordinates that are in can be seen."""
+        innovations = self._innovations.select(continuous)
+        return [Identity(), *([innovations] if len(innovations.coordinates) else [])]
+
+    def _color(self, step: int) -> tuple[np.ndarray, list[Any], list[Any]]:
+        """Return the continuous coordinates that are in, and the sets to move together."""
+        coordinates = np.flatnonzero(self._introduced <= step)
+        active = self.plan.scopes & (self._activated <= step)[:, None]
+        discrete = self._discrete[coordinates]
+        continuous, labels = coordinates[~discrete], coordinates[discrete]
+        sets = color_coordinates(continuous, active, np.zeros_like(self._group))
+        # Moving by coordinates pays where many go at once; the others move as a block.
+        sets = [chosen for chosen in sets if len(chosen[0]) > 2]
+        return continuous, sets, color_coordinates(labels, active, self._group)
+
+
+def name_term(density: LogDensity, row: int) -> str:
+    """Return the name of one term: that of its variable, with its place if there are several."""
+    block = int(np.searchsorted(density.offsets, row, side="right")) - 1
+    name = density.blocks[block].name
+    if density.sizes[block] == 1:
+        return name
+    return f"{name}[{row - int(density.offsets[block])}]"
+
+
+def _effective_fraction(log_ratio: np.ndarray, log_weights: np.ndarray) -> float:
+    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+    return effective_sample_size(log_ratio + log_weights) / len(log_weights)
+
+
+def _furthest(fraction_at: Callable[[float], float], previous: float, smallest: float) -> float:
+    """Return the largest end whose effective fraction is not below ``smallest``."""
+    if fraction_at(1.0) >= smallest:
+        return 1.0
+    low, high = previous, 1.0
+    while high - low > RELATIVE_TOLERANCE * max(high - previous, SHORTEST):
+        middle = 0.5 * (low + high) if low > previous else previous + 0.1 * (high - previous)
+        low, high = (middle, high) if fraction_at(middle) >= smallest else (low, middle)
+        if high - previous < SHORTEST:
+            break
+    # A share that is never zero, so that the run ends whatever the weights are.
+    return max(low, min(previous + SHORTEST, 1.0))

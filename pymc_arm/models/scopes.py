@@ -1,0 +1,70 @@
+"""Which coordinates each term depends on, found by trying.
+
+One coordinate at a time is replaced by its value in another prior draw (an epsilon would not show
+discrete or piecewise terms), and the terms that change depend on it. A dependence that is missed
+costs efficiency and nothing else: :class:`pymc_arm.models.path.GenericPath` corrects every new
+value with all active terms, and :mod:`pymc_arm.models.moves` takes a move back if the density
+changed by more than the terms in scope say.
+"""
+
+import numpy as np
+
+from pymc_arm.models.density import LogDensity
+from pymc_arm.models.terms import Layout
+
+__all__ = ["find_scopes"]
+
+# Trials a coordinate: one could hide behind a flat piece, a term that is -inf, or a switch that
+# is rarely on. Small models can afford many.
+FEWEST_TRIALS, MOST_TRIALS = 3, 100
+POINTS = 5_000
+# Elements of the table of trials held at once.
+LARGEST_TABLE = 4_000_000
+
+
+def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.ndarray:
+    """Return a boolean table (terms, coordinates) of which depends on which.
+
+    Parameters
+    ----------
+    density
+        The compiled terms.
+    layout
+        The coordinates.
+    draws
+        Prior draws, (size, dimension), at least two.
+    """
+    dimension = draws.shape[1]
+    changed = np.zeros((dimension, density.count), dtype=bool)
+    chunk = max(1, LARGEST_TABLE // max(density.count, dimension, 1))
+    # Draws at which the density is zero say little, so the others are tried first, as far as it
+    # does not take long to tell them apart.
+    known = draws[: max(chunk, MOST_TRIALS)]
+    finite = np.isfinite(density.sum(known, np.ones(density.count)))
+    order = np.argsort(~finite, kind="stable")
+    for trial in range(int(np.clip(POINTS // max(dimension, 1), FEWEST_TRIALS, MOST_TRIALS))):
+        base = draws[order[trial % len(order)]]
+        before = density.terms(base[None])[0]
+        for first in range(0, dimension, chunk):
+            coordinates = np.arange(first, min(first + chunk, dimension))
+            points = np.repeat(base[None], len(coordinates), axis=0)
+            for row, coordinate in enumerate(coordinates):
+                column = draws[:, coordinate]
+                different = column[np.isfinite(column) & (column != base[coordinate])]
+                if len(different):
+                    points[row, coordinate] = different[(trial * 7) % len(different)]
+            changed[coordinates] |= density.terms(points) != before
+    scopes = np.ascontiguousarray(changed.T)
+    for number, slot in enumerate(layout.slots):
+        # A flat prior does not change, but it is the prior of its own element all the same.
+        own = np.arange(density.sizes[number])
+        if slot.elementwise and slot.size and density.sizes[number] % slot.size == 0:
+            scopes[density.offsets[number] + own, slot.start + own % slot.size] = True
+        if slot.size == 1:
+            # A scalar that half of a block depends on is in all of it, behind a switch or not.
+            for block in range(len(density.blocks)):
+                rows = slice(density.offsets[block], density.offsets[block + 1])
+                found = scopes[rows, slot.start].sum()
+                if found and 2 * found >= density.sizes[block]:
+                    scopes[rows, slot.start] = True
+    return scopes

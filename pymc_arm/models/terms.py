@@ -1,0 +1,252 @@
+"""The log-density of a model as a list of terms over one vector of coordinates.
+
+With all free values raveled into x, log f(x) = sum_k t_k(x). A term is one element of the
+log-density of a free variable (with the Jacobian of its transform), of an observed variable, or of
+a potential. The finer the terms, the earlier data can come in, so sums that PyMC has already taken
+are opened again: over the steps of a random walk, and over the Cholesky factor of a multivariate
+normal, whose k-th term is then log p(x_k | x_1, ..., x_{k-1}).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pymc.distributions.transforms import CircularTransform
+from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import graph_replace
+from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar import Add, Neg, Sub
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Sum
+from pytensor.tensor.random.basic import MvNormalRV
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorVariable
+
+from pymc_arm.models.graph.batching import open_graph
+from pymc_arm.models.prior import INTERPRETED
+
+__all__ = ["Layout", "TermBlock", "VariableSlice", "build_terms", "count_terms"]
+
+
+@dataclass(frozen=True)
+class VariableSlice:
+    """Where the value of one free variable sits in the vector of coordinates."""
+
+    name: str
+    start: int
+    shape: tuple[int, ...]
+    discrete: bool
+    elementwise: bool  # whether each element has a prior term of its own
+    bound: float = np.inf  # the largest absolute value
+
+    @property
+    def size(self) -> int:
+        """The number of coordinates."""
+        return int(np.prod(self.shape, dtype=int))
+
+    @property
+    def coordinates(self) -> range:
+        """The coordinates of the variable."""
+        return range(self.start, self.start + self.size)
+
+    def label(self, coordinate: int) -> str:
+        """Return the name of a coordinate, such as ``theta[2]``."""
+        if not self.shape:
+            return self.name
+        index = np.unravel_index(coordinate - self.start, self.shape)
+        return f"{self.name}[{', '.join(str(int(i)) for i in index)}]"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The free variables of a model as one vector."""
+
+    slots: tuple[VariableSlice, ...]
+
+    @classmethod
+    def of(cls, model: pm.Model, values: Sequence[np.ndarray]) -> "Layout":
+        """Lay out a model's free variables, with shapes from an array of draws for each."""
+        slots, start = [], 0
+        for rv, array in zip(model.free_RVs, values, strict=True):
+            slot = VariableSlice(
+                rv.name,
+                start,
+                tuple(array.shape[1:]),
+                discrete=rv.type.dtype.startswith(("int", "uint", "bool")),
+                elementwise=getattr(rv.owner.op, "ndim_supp", None) == 0,
+                bound=np.pi if _is_circular(model, rv) else np.inf,
+            )
+            slots.append(slot)
+            start += slot.size
+        return cls(tuple(slots))
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates."""
+        return sum(slot.size for slot in self.slots)
+
+    @property
+    def discrete(self) -> np.ndarray:
+        """Which coordinates are discrete."""
+        parts = [np.full(slot.size, slot.discrete) for slot in self.slots]
+        return np.concatenate([np.zeros(0, dtype=bool), *parts])
+
+    def slot_of(self, coordinate: int) -> VariableSlice:
+        """Return the variable that a coordinate belongs to."""
+        return next(slot for slot in self.slots if coordinate in slot.coordinates)
+
+    def label(self, coordinate: int) -> str:
+        """Return the name of a coordinate."""
+        return self.slot_of(coordinate).label(coordinate)
+
+    def ravel(self, values: Sequence[np.ndarray], size: int) -> np.ndarray:
+        """Return (size, dimension) coordinates from an array for each variable."""
+        columns = [np.asarray(array, dtype=float).reshape(size, -1) for array in values]
+        return np.concatenate([np.empty((size, 0)), *columns], axis=1)
+
+    def unravel(self, coordinates: np.ndarray) -> list[np.ndarray]:
+        """Return an array for each variable from (size, dimension) coordinates."""
+        return [
+            coordinates[:, slot.start : slot.start + slot.size].reshape(-1, *slot.shape)
+            for slot in self.slots
+        ]
+
+
+@dataclass(frozen=True)
+class TermBlock:
+    """The terms of one variable or potential: a few vector-valued graphs, end to end."""
+
+    name: str
+    kind: str  # "prior", "data" or "potential"
+    pieces: tuple[TensorVariable, ...]
+    variable: tuple[bool, ...]  # whether a free variable is in the graph, for each piece
+
+
+def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[TermBlock]]:
+    """Return the vector of coordinates and the blocks of terms as graphs over it."""
+    # pm.sample_posterior_predictive of PyMC 5.28 leaves doubles in the list of observed variables.
+    observed = list(dict.fromkeys(model.observed_RVs))
+    variables = [*model.free_RVs, *observed, *model.potentials]
+    kinds = ["prior"] * len(model.free_RVs) + ["data"] * len(observed)
+    kinds += ["potential"] * len(model.potentials)
+    logps = model.logp(vars=variables, sum=False, jacobian=True) if variables else []
+    parts: list[TensorVariable] = []
+    counts = []
+    for rv, logp in zip(variables, logps, strict=True):
+        split = _split_multivariate_normal(model, rv)
+        logp = pt.as_tensor(logp)
+        pieces = [split] if split is not None else _summands(_checks_to_minus_infinity([logp])[0])
+        ravelled = [_ravel(piece) for piece in pieces]
+        if _is_circular(model, rv):
+            # The whole line is mapped to the circle over and over; one turn is meant.
+            once = pt.le(pt.abs(model.rvs_to_values[rv]), np.pi)
+            ravelled[0] = pt.switch(once.ravel(), ravelled[0], -np.inf)
+        parts.extend(ravelled)
+        counts.append(len(ravelled))
+
+    x = pt.tensor("x", dtype="float64", shape=(layout.dimension,))
+    replacements = {}
+    for slot, rv in zip(layout.slots, model.free_RVs, strict=True):
+        value = model.rvs_to_values[rv]
+        piece = x[slot.start : slot.start + slot.size].reshape(slot.shape)
+        # Discrete values are whole numbers, which float64 holds exactly.
+        piece = piece.astype(value.type.dtype)
+        replacements[value] = pt.specify_shape(piece, slot.shape) if slot.shape else piece
+    parts = _checks_to_minus_infinity(parts)
+    for shared in {v for v in ancestors(parts) if isinstance(v, SharedVariable)}:
+        if isinstance(shared.type, TensorType):  # pm.Data, as it is now
+            replacements[shared] = pt.constant(shared.get_value(), name=shared.name)
+    parts = graph_replace(parts, replacements, strict=False)
+    # PyTensor 3.3 loses a constant when it batches a concatenation, so none is left constant.
+    nothing = pt.zeros_like(x).sum()
+    depends = [x in ancestors([part]) for part in parts]
+    parts = [part if own else part + nothing for part, own in zip(parts, depends, strict=True)]
+    blocks, first = [], 0
+    for rv, kind, count in zip(variables, kinds, counts, strict=True):
+        mine = slice(first, first + count)
+        blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), tuple(depends[mine])))
+        first += count
+    return x, blocks
+
+
+def count_terms(
+    x: TensorVariable, pieces: Sequence[TensorVariable], point: np.ndarray
+) -> np.ndarray:
+    """Return the number of terms of each piece; where its graph does not say, that at a point."""
+    known = [piece.type.shape[0] for piece in pieces]
+    if None in known:
+        shapes = [piece.shape[0] for piece in pieces]
+        known = pytensor.function([x], shapes, mode=INTERPRETED, on_unused_input="ignore")(point)
+    return np.array(known, dtype=np.int64)
+
+
+def _ravel(piece: TensorVariable) -> TensorVariable:
+    """Return a vector, by a reshape only where there is no simpler way."""
+    return piece.ravel() if piece.type.ndim > 1 else pt.atleast_1d(piece)
+
+
+def _is_circular(model: pm.Model, rv: TensorVariable) -> bool:
+    return isinstance(model.rvs_to_transforms.get(rv), CircularTransform)
+
+
+def _checks_to_minus_infinity(graphs: list[TensorVariable]) -> list[TensorVariable]:
+    """Make an invalid parameter give -inf instead of an exception, and open what is closed.
+
+    It must happen before batching, where one bad particle would otherwise condemn all of them.
+    """
+    inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
+    fgraph = FunctionGraph(inputs, graphs, clone=False)
+    in2out(open_graph).rewrite(fgraph)
+    in2out(_check_to_minus_infinity, ignore_newtrees=True).rewrite(fgraph)
+    return list(fgraph.outputs)
+
+
+@node_rewriter([CheckAndRaise])
+def _check_to_minus_infinity(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    value, *conditions = node.inputs
+    if not value.type.dtype.startswith("float"):
+        return None
+    valid = pt.all([pt.all(condition) for condition in conditions])
+    return [pt.switch(valid, value, -np.inf)]
+
+
+def _summands(graph: TensorVariable) -> list[TensorVariable]:
+    """Open the outermost sums of a graph: return graphs whose elements have the same total."""
+    node = graph.owner
+    if node is None:
+        return [graph]
+    if isinstance(node.op, Sum):
+        return _summands(node.inputs[0])
+    if isinstance(node.op, DimShuffle) and node.op.is_expand_dims:
+        return _summands(node.inputs[0])
+    if isinstance(node.op, Elemwise):
+        same = all(i.type.broadcastable == graph.type.broadcastable for i in node.inputs)
+        if isinstance(node.op.scalar_op, Add) and same:
+            return [piece for i in node.inputs for piece in _summands(i)]
+        if isinstance(node.op.scalar_op, Sub) and same:
+            left, right = node.inputs
+            return [*_summands(left), *(-piece for piece in _summands(right))]
+        if isinstance(node.op.scalar_op, Neg):
+            return [-piece for piece in _summands(node.inputs[0])]
+    return [graph]
+
+
+def _split_multivariate_normal(model: pm.Model, rv: TensorVariable) -> TensorVariable | None:
+    """Return log p(x_k | x_1, ..., x_{k-1}) for each k of a free MvNormal, or None."""
+    if rv not in model.free_RVs or not isinstance(rv.owner.op, MvNormalRV):
+        return None
+    if rv.type.ndim != 1 or model.rvs_to_transforms.get(rv) is not None:
+        return None
+    mean, covariance = rv.owner.op.dist_params(rv.owner)
+    mean, covariance = model.replace_rvs_by_values([mean, covariance])
+    factor = pt.linalg.cholesky(covariance)
+    inverse = pt.linalg.solve_triangular(factor, pt.eye(covariance.shape[0]), lower=True)
+    whitened = inverse @ (model.rvs_to_values[rv] - mean)
+    return -0.5 * whitened**2 - 0.5 * np.log(2 * np.pi) - pt.log(pt.diagonal(factor))

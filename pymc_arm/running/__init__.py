@@ -1,0 +1,1 @@
+"""Where and how chains run: options, runners, progress, memory and checkpoints."""

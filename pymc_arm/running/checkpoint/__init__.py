@@ -1,0 +1,1 @@
+"""Checkpoints: the states of chains on disk."""

@@ -1,0 +1,148 @@
+"""The verdict: failures that must be seen, and easy models that must pass."""
+
+import warnings
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+import pymc_arm
+from pymc_arm.models.compiled import compile_model
+from pymc_arm.testing import TiltedNormals
+
+
+def far_modes() -> pm.Model:
+    """Half of Z lies seven prior standard deviations away, where no particle starts."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=3)
+        near = -0.5 * pt.sum((x / 0.5) ** 2)
+        far = 19.6 - 0.5 * pt.sum(((x - np.array([7.0, 0.0, 0.0])) / 0.5) ** 2)
+        pm.Potential("modes", pt.logaddexp(near, far))
+    return model
+
+
+def spike_in_slab() -> pm.Model:
+    """A spike of width 0.005 in four dimensions holds four fifths of Z."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=4)
+        slab = -0.5 * pt.sum(x**2)
+        spike = -0.5 * pt.sum((x / 0.005) ** 2) - 4 * np.log(0.005)
+        pm.Potential("modes", pt.logaddexp(slab, spike))
+    return model
+
+
+def thirty_dimensions() -> pm.Model:
+    design = np.random.default_rng(0).normal(size=(60, 30))
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=30)
+        pm.Normal("y", pt.dot(design, x), 0.5, observed=design @ np.linspace(-2, 2, 30))
+    return model
+
+
+def tiny_region() -> pm.Model:
+    """The likelihood is 1 but for a box of side 0.004 in four dimensions, where it is exp(25)."""
+    with pm.Model() as model:
+        x = pm.Uniform("x", -1, 1, shape=4)
+        inside = pt.all(pt.lt(pt.abs(x - 0.3), 0.002))
+        pm.Potential("region", pt.switch(inside, 25.0, 0.0))
+    return model
+
+
+def verdicts(model: pm.Model, runs: int, **options: int) -> list[str]:
+    path = compile_model(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pymc_arm.ArmWarning)
+        results = [
+            pymc_arm.sample_path(path, random_seed=[5, seed], progressbar=False, **options)
+            for seed in range(runs)
+        ]
+    return [pymc_arm.diagnose(result).status for result in results]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("build", "options"),
+    [
+        (far_modes, {"draws": 500}),
+        (spike_in_slab, {"draws": 500}),
+        (thirty_dimensions, {"draws": 20, "chains": 2}),
+        (tiny_region, {"draws": 500}),
+    ],
+)
+def test_failures_are_seen(build, options):
+    """In at least nine runs of ten the verdict is not "ok"."""
+    found = verdicts(build(), 10, **options)
+    assert sum(status != "ok" for status in found) >= 9
+
+
+def regression() -> pm.Model:
+    rng = np.random.default_rng(1)
+    design = rng.normal(size=(40, 3))
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 2, shape=3)
+        sigma = pm.HalfNormal("sigma", 1)
+        pm.Normal(
+            "y", pt.dot(design, slope), sigma, observed=design.sum(axis=1) + rng.normal(size=40)
+        )
+    return model
+
+
+def schools() -> pm.Model:
+    effects = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 5)
+        tau = pm.HalfCauchy("tau", 5)
+        eta = pm.Normal("eta", 0, 1, shape=8)
+        pm.Normal(
+            "y", mu + tau * eta, np.array([15.0, 10, 16, 11, 9, 11, 10, 18]), observed=effects
+        )
+    return model
+
+
+def coin() -> pm.Model:
+    with pm.Model() as model:
+        p = pm.Beta("p", 2, 2)
+        pm.Binomial("y", 12, p, observed=9)
+    return model
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("build", [coin, regression, schools])
+def test_easy_models_pass(build):
+    """In at least 19 runs of 20 the verdict is "ok"."""
+    found = verdicts(build(), 20, draws=300, chains=2)
+    assert found.count("ok") >= 19
+
+
+def test_the_warning_says_what_the_report_says():
+    with pytest.warns(pymc_arm.TrustWarning, match="There is a mode with a mass"):
+        result = pymc_arm.sample(spike_in_slab(), draws=200, random_seed=1, progressbar=False)
+    report = pymc_arm.diagnose(result)
+    assert report.status == "failed"
+    assert "missed mode" in [reason.check for reason in report.reasons]
+
+
+def test_copies_that_are_never_moved_are_named():
+    options = {"threshold": 0.0, "resample_threshold": 1.0, "move": "adaptive", "refine": False}
+    with pytest.warns(pymc_arm.TrustWarning, match="of the particles were distinct"):
+        result = pymc_arm.sample_path(
+            TiltedNormals([1.0] * 24), draws=100, random_seed=1, progressbar=False, **options
+        )
+    reason = next(r for r in pymc_arm.diagnose(result).reasons if r.check == "few ancestors")
+    assert "x[25]" in reason.variables
+    assert 23 in reason.steps
+
+
+def test_a_flat_likelihood_is_named():
+    with pytest.warns(pymc_arm.TrustWarning, match="log-density of region is the same"):
+        result = pymc_arm.sample(tiny_region(), draws=100, random_seed=1, progressbar=False)
+    reason = next(r for r in pymc_arm.diagnose(result).reasons if r.check == "flat")
+    assert reason.variables == ("region",)
+
+
+def test_a_likelihood_without_variables_is_not_flat():
+    with pm.Model() as model:
+        pm.Normal("x", 0, 1)
+        pm.Normal("y", 0, 1, observed=[0.3, 0.1])
+    assert compile_model(model).flat == ()

@@ -1,0 +1,142 @@
+"""Gradients of models, the fits that use them, and the moves they drive."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_arm.evidence.approximation import SinhArcsinhStudent
+from pymc_arm.evidence.refine import refine_chains
+from pymc_arm.evidence.spaces import Whole
+from pymc_arm.models.cloud import Student
+from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.moves import Kernel, MoveTarget
+
+
+def hierarchy() -> pm.Model:
+    rng = np.random.default_rng(3)
+    with pm.Model() as model:
+        tau = pm.HalfCauchy("tau", 2.0)
+        weights = pm.Dirichlet("weights", np.ones(3))
+        slope = pm.StudentT("slope", nu=4, mu=0, sigma=tau, shape=4)
+        mean = pm.math.dot(rng.normal(size=(20, 4)), slope) + weights[0]
+        pm.Normal("y", mean, pm.math.exp(weights[1]), observed=rng.normal(size=20))
+    return model
+
+
+def test_gradient_is_that_of_pymc():
+    model = hierarchy()
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    points, _ = path.initialize(np.random.default_rng(0), 5)
+    values, gradients = path.density.gradient(points, np.ones(path.density.count))
+    logp, dlogp = model.compile_logp(), model.compile_dlogp()
+    names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
+    for row, point in enumerate(points):
+        parts = path.plan.layout.unravel(point[None])
+        named = {name: part[0] for name, part in zip(names, parts, strict=True)}
+        np.testing.assert_allclose(values[row], logp(named), rtol=1e-10)
+        np.testing.assert_allclose(gradients[row], dlogp(named), rtol=1e-8, atol=1e-10)
+
+
+def test_inactive_terms_have_no_part_in_the_gradient():
+    path = compile_model(hierarchy())
+    assert path.density.gradient.available()
+    points, _ = path.initialize(np.random.default_rng(1), 4)
+    weights = np.zeros(path.density.count)
+    weights[:3] = 0.5
+    values, _ = path.density.gradient(points, weights)
+    np.testing.assert_allclose(values, path.density.sum(points, weights), rtol=1e-12)
+
+
+def correlated_normal(dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(dimension)
+    root = rng.normal(size=(dimension, dimension)) / np.sqrt(dimension) + np.eye(dimension)
+    return rng.normal(size=dimension), root @ root.T
+
+
+@pytest.mark.parametrize("dimension", [3, 40])
+def test_scores_of_a_gaussian_give_its_covariance_exactly(dimension):
+    mean, covariance = correlated_normal(dimension)
+    rng = np.random.default_rng(0)
+    points = rng.multivariate_normal(mean, covariance, size=3 * dimension)
+    scores = -np.linalg.solve(covariance, (points - mean).T).T
+    fitted = Student.fit(points, scores)
+    scale = fitted.freedom / (fitted.freedom - 2)
+    np.testing.assert_allclose(scale * fitted.factor @ fitted.factor.T, covariance, rtol=1e-5)
+    np.testing.assert_allclose(fitted.mean, mean, rtol=1e-6)
+
+
+def test_scores_follow_the_bend_of_a_skewed_marginal():
+    """log-gamma(2): a score fit in the bent space is as good as a moment fit, or better."""
+    rng = np.random.default_rng(4)
+    points = np.log(rng.gamma(2.0, size=(3000, 5)))
+    scores = 2.0 - np.exp(points)
+    log_density = (2.0 * points - np.exp(points)).sum(axis=1)
+    for fitted in (SinhArcsinhStudent.fit(points), SinhArcsinhStudent.fit(points, scores)):
+        assert np.std(log_density - fitted.log_density(points)) < 0.35
+
+
+def test_refine_holds_in_a_hundred_dimensions():
+    """The bridge is within 4 of its standard errors, 0.02 at most (chance of a failure 1e-4)."""
+    mean, covariance = correlated_normal(100)
+    precision = np.linalg.inv(covariance)
+    _, log_determinant = np.linalg.slogdet(2 * np.pi * covariance)
+
+    def log_density(points):
+        centered = points - mean
+        return -0.5 * np.einsum("si,ij,sj->s", centered, precision, centered)
+
+    rng = np.random.default_rng(5)
+    clouds = [rng.multivariate_normal(mean, covariance, size=500) for _ in range(4)]
+    plain = SimpleNamespace(
+        continuous=lambda points: points, log_density=log_density, score=lambda points: None
+    )
+    scored = SimpleNamespace(**vars(plain) | {"score": lambda points: -(points - mean) @ precision})
+    alone = [np.arange(500)] * 4
+    with_scores = refine_chains([Whole(scored)], clouds, rng.spawn(4), alone)
+    without = refine_chains([Whole(plain)], clouds, rng.spawn(4), alone)
+    assert min(b.overlap for b in with_scores) > 0.5 > max(b.overlap for b in without)
+    values = np.array([b.log_evidence for b in with_scores])
+    error = values.std(ddof=1) / 2
+    assert error < 0.02
+    assert abs(values.mean() - 0.5 * log_determinant) < 4 * max(error, 0.004)
+
+
+def test_hamiltonian_moves_leave_a_hard_density_invariant():
+    """A curved ridge in 30 dimensions that a fitted covariance can't follow: moments stay.
+
+    x_0 ~ N(0, 1), x_i | x_0 ~ N(x_0^2, 0.1^2). Each check is at 4.5 standard errors.
+    """
+    dimension = 30
+
+    def gradient(points):
+        first, others = points[:, :1], points[:, 1:]
+        gap = (others - first**2) / 0.01
+        value = -0.5 * first[:, 0] ** 2 - 0.005 * (gap**2).sum(axis=1)
+        slopes = -first + 2 * first * gap.sum(axis=1, keepdims=True)
+        return value, np.concatenate([slopes, -gap], axis=1)
+
+    rng = np.random.default_rng(6)
+    size = 4000
+    first = rng.normal(size=(size, 1))
+    points = np.concatenate([first, first**2 + 0.1 * rng.normal(size=(size, dimension - 1))], 1)
+    target = MoveTarget(
+        log_density=lambda p: gradient(p)[0],
+        terms=lambda p, selection: gradient(p)[0][:, None],
+        continuous=np.arange(dimension),
+        sets=[],
+        discrete_sets=[],
+        supports={},
+        gradient=gradient,
+    )
+    moved, rate = Kernel(target).run(rng, points)
+    assert rate > 0.05
+    assert np.mean(moved[:, 1] != points[:, 1]) > 0.5
+    gaps = (moved[:, 1:] - moved[:, :1] ** 2) / 0.1
+    limit = 4.5 / np.sqrt(size)
+    assert abs(moved[:, 0].mean()) < limit
+    assert abs(moved[:, 0].var() - 1) < limit * np.sqrt(2)
+    assert abs(gaps.mean()) < limit / np.sqrt(dimension - 1)
+    assert abs((gaps**2).mean() - 1) < limit * np.sqrt(2 / (dimension - 1))

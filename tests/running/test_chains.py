@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from pymc_arm import Settings, Smoothed, ZeroEvidenceWarning, run
+from pymc_arm.running.chains import Task, equally_weighted, pilot, spawn_generators
+from pymc_arm.running.executors import run_chains
+from pymc_arm.testing import GaussianChain, TiltedNormals
+from tests.replicates import deviation
+
+PATH = GaussianChain([0.5, -1.0, 2.0, 0.1])
+# gamma = exp(-a^2) tends to the default threshold, 0.7: the worst case of the stopping rule.
+TILT_AT_THRESHOLD = float(np.sqrt(-np.log(0.7)))
+
+
+def test_the_number_of_cores_does_not_change_the_result():
+    one, two = (
+        run_chains(PATH, Task(50, Settings()), spawn_generators(1, 3)[:3], cores=cores)
+        for cores in (1, 2)
+    )
+    for first, second in zip(one, two, strict=True):
+        assert first.log_evidence == second.log_evidence
+        np.testing.assert_array_equal(first.draws["x"], second.draws["x"])
+    assert len({chain.log_evidence for chain in one}) == 3
+
+
+def test_a_path_with_its_own_threads_runs_one_chain_after_another():
+    class Alone(GaussianChain):
+        one_chain_at_a_time = True
+        running = 0
+
+        def initialize(self, rng, size):
+            self.running += 1
+            assert self.running == 1
+            return super().initialize(rng, size)
+
+        def posterior(self, rng, particles):
+            self.running -= 1
+            return super().posterior(rng, particles)
+
+    task = Task(20, Settings())
+    assert len(run_chains(Alone([0.1, 0.2]), task, spawn_generators(1, 3), cores=3)) == 4
+
+
+def test_generators_are_one_a_chain_and_one_more():
+    first = [rng.random() for rng in spawn_generators(1, 2)]
+    assert len(first) == 3
+    assert first == [rng.random() for rng in spawn_generators(1, 2)]
+    assert first[:2] == [rng.random() for rng in spawn_generators(1, 1)]
+    assert len(spawn_generators(np.random.default_rng(1), 2)) == 3
+    assert len(spawn_generators([1, 2], 2)) == 3
+    assert spawn_generators(None, 1)[0].random() != spawn_generators(None, 1)[0].random()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("resample_threshold", [0.0, 1.0])
+def test_draws_are_equally_weighted(resample_threshold):
+    """The tilted mean comes out. False alarms: 6e-5 a coordinate (4 s.e. of 2000 draws)."""
+    path, size = TiltedNormals([0.8, 0.5]), 2000
+    settings = Settings(resample_threshold=resample_threshold)
+    rng = np.random.default_rng(1)
+    state = run(path, rng, size, **vars(settings)).state
+    draws, families = equally_weighted(path, rng, state, size, settings)
+    assert families.shape == (size,)
+    assert draws.shape == (size, 3)
+    assert np.all(np.abs(draws.mean(axis=0) - [0.8, 0.5, 0.0]) < 4 / np.sqrt(size))
+
+
+def test_draws_have_the_size_asked_for():
+    rng = np.random.default_rng(1)
+    state = run(PATH, rng, 30).state
+    assert equally_weighted(PATH, rng, state, 70, Settings())[0].shape == (70, 4)
+
+
+def test_a_chain_without_particles_has_no_draws():
+    class Impossible(GaussianChain):
+        def smooth(self, rng, n, particles):
+            return Smoothed(np.full(len(particles), -np.inf))
+
+    with pytest.warns(ZeroEvidenceWarning):
+        chains = run_chains(Impossible([0.1, 0.2]), Task(10, Settings()), spawn_generators(1, 0))
+    assert chains[0].log_evidence == -np.inf
+    assert chains[0].draws == {}
+    assert chains[0].predicted_variance == np.inf
+    with (
+        pytest.warns(ZeroEvidenceWarning),
+        pytest.raises(ValueError, match="lost all of its particles"),
+    ):
+        pilot(Impossible([0.1, 0.2]), 10, np.random.default_rng(1), Settings())
+
+
+def test_a_pilot_hands_on_its_particles_and_its_positions():
+    path = TiltedNormals([0.1, 1.5, 0.1])
+    replay, counts = pilot(path, 200, np.random.default_rng(1), Settings())
+    assert counts == [200, 600, 200]
+    assert [replay.advance(n, None, None, 0.7) for n in (1, 2, 3)] == [2, 3, 4]
+    result = run(replay, np.random.default_rng(2), counts=counts, variant="rm")
+    assert [info.particles for info in result.history] == counts
+    assert "advance" not in vars(path)
+
+
+def test_an_optimal_pilot_spends_the_budget_on_the_hard_step():
+    path = TiltedNormals([0.1, 1.5, 0.1])
+    _, counts = pilot(path, 200, np.random.default_rng(1), Settings(), optimal=True)
+    assert sum(counts) <= 600
+    assert counts[1] > 450
+    _, counts = pilot(path, 200, np.random.default_rng(1), Settings(), optimal=True, budget=60)
+    assert sum(counts) <= 60
+
+
+def test_a_pilot_of_one_distribution():
+    path = GaussianChain([0.3])
+    for optimal in (False, True):
+        replay, counts = pilot(path, 20, np.random.default_rng(1), Settings(), optimal=optimal)
+        assert counts == []
+        result = run(replay, np.random.default_rng(1), 20, counts=counts, variant="rm")
+        assert len(result.state.log_weights) == 20
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("optimal", [False, True])
+def test_a_run_after_a_pilot_is_unbiased_where_the_stopping_rule_is_not(optimal):
+    """Given the pilot, nothing depends on the run itself. False alarms: 6e-5 a case (4 s.e.).
+
+    ARM itself is 10 standard errors too low here (tests/test_generate.py).
+    """
+    path, ratios = TiltedNormals([TILT_AT_THRESHOLD] * 2), []
+    for rng in np.random.default_rng(1).spawn(1000):
+        replay, counts = pilot(path, 10, rng, Settings(), optimal=optimal)
+        log_evidence = run(replay, rng, counts=counts, variant="rm").log_evidence
+        ratios.append(np.exp(log_evidence - path.exact_log_evidence))
+    assert deviation(np.array(ratios)) < 4

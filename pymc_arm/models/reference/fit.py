@@ -1,0 +1,308 @@
+"""Fits the reference q to a posterior, from gradients alone.
+
+Several starting points climb together (:mod:`optimize`); the summit, or where the climb was best
+before a density without a bound led it away, gives a first Gaussian (:mod:`laplace`). A set of
+particles is drawn from it and moved by Hamiltonian trajectories, and the Gaussian is fitted again
+to their places and scores, which minimises the Fisher divergence. In the end q is a Student-t of as
+heavy tails as the particles show. Distinct summits become components of a mixture.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_arm.algorithm.resampling import effective_share
+from pymc_arm.errors import PathError
+from pymc_arm.evidence.approximation.covariance import score_covariance
+from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.density import Chart, Component, StudentMixture
+from pymc_arm.models.reference.hamiltonian import move
+from pymc_arm.models.reference.laplace import Laplace, climb, laplace
+from pymc_arm.models.reference.optimize import maximize
+from pymc_arm.models.reference.target import SharedTarget, View
+
+__all__ = ["Reference", "fit_reference"]
+
+PRIOR_DRAWS = 400
+STARTS = 8
+# The climbs pause after so many steps in all; each pause is a candidate (see _candidates).
+PAUSES = (5, 10, 20, 40)
+# Larger Hessians are not tried at every pause.
+LARGEST_SEARCH = 60
+# Draws that tell which candidate is best.
+TRIAL_DRAWS = 40
+# Particles that q is fitted to: at least twice the dimension for a full covariance from scores.
+FEWEST, MOST, PER_DIMENSION = 200, 1200, 3
+ROUNDS, SWEEPS = 3, 6
+# Tails of the first draws, and the bounds of what is fitted.
+FIRST_FREEDOM, FREEDOMS = 10.0, (5.0, 200.0)
+# Smaller shares are none: the model's own coordinates cost less.
+SMALLEST_SHARE = 0.02
+# Summits: how far apart they are in standard deviations of the main one, how many are kept, and
+# how much less mass one may have.
+LARGEST_COMPONENTS, SMALLEST_MASS = 4, -12.0
+# No component of a mixture has less weight than this: Laplace's masses are off by factors.
+SMALLEST_WEIGHT = 0.05
+
+
+@dataclass(frozen=True)
+class Reference:
+    """q: the shares of the view, the chart and the mixture in it, and how well it fits.
+
+    ``overlap`` is the effective share of draws of q, and ``log_evidence`` what they estimate;
+    ``evaluations`` counts gradients.
+    """
+
+    shares: np.ndarray
+    center: np.ndarray
+    factor: np.ndarray
+    mixture: StudentMixture
+    overlap: float
+    log_evidence: float
+    evaluations: int
+    summits: int
+
+
+def fit_reference(
+    path: GenericPath, rng: np.random.Generator | None = None, starts: int = STARTS
+) -> Reference:
+    """Fit q to the posterior of a model.
+
+    Parameters
+    ----------
+    path
+        The path of the model, without discrete variables and with a gradient.
+    rng
+        By default of a fixed seed: q then does not depend on the seed of the run.
+    starts
+        How many optimisations start from prior draws.
+
+    Raises
+    ------
+    PathError
+        If no prior draw has a gradient, or the fit breaks down.
+    """
+    rng = np.random.default_rng(20160713) if rng is None else rng
+    if not path.density.gradient.available():
+        raise PathError("The model has no gradient that can be evaluated in batches.")
+    target = SharedTarget(path)
+    prior = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
+    prior = prior[np.isfinite(prior).all(axis=1)]
+    shares = np.zeros(target.dimension)
+    shares[target.coordinates] = 1.0
+    view = target.view(shares)
+    center, scale = _spread(view, prior)
+    summits, evaluations = _summits(rng, view, prior, center, scale, starts)
+    size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
+    size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
+    fits = [_start(rng, view, found, size) for found in summits]
+    for number in range(ROUNDS):
+        if number == 1 and len(target.coordinates):
+            view = target.view(_find_shares(target, fits[0]))
+            fits = [_change_view(view, fit, prior) for fit in fits]
+        fits = [_move_and_fit(rng, fit) for fit in fits]
+    evaluations += sum(fit.evaluations for fit in fits)
+    chart, mixture = _combine(view, fits)
+    draws = mixture.draw(rng, FEWEST)
+    with np.errstate(invalid="ignore"):
+        ratio = chart.log_density(draws) - mixture(draws)[0]
+    ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+    if not np.isfinite(ratio).any():
+        raise PathError("The reference that was fitted does not meet the posterior.")
+    return Reference(
+        view.shares,
+        chart.center,
+        chart.factor,
+        mixture,
+        effective_share(ratio),
+        float(np.logaddexp.reduce(ratio) - np.log(len(ratio))),
+        evaluations + len(draws),
+        len(fits),
+    )
+
+
+def _spread(view: View, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the middle of the prior and its half width, in a view."""
+    points = view.from_model(prior)[0]
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        raise PathError("No prior draw is finite.")
+    low, middle, high = np.quantile(points, [0.16, 0.5, 0.84], axis=0)
+    return middle, np.clip(0.5 * (high - low), 1e-8, 1e8)
+
+
+def _summits(
+    rng: np.random.Generator,
+    view: View,
+    prior: np.ndarray,
+    center: np.ndarray,
+    scale: np.ndarray,
+    starts: int,
+) -> tuple[list[Laplace], int]:
+    """Climb from prior draws, and return a Gaussian for each distinct summit, the best first."""
+    points = view.from_model(prior)[0]
+    points = points[np.isfinite(points).all(axis=1)][:starts]
+    # Where logits overflow there is no gradient: nearer to the middle there is.
+    values = view(points)[0]
+    for nearer in (0.3, 0.1, 0.03, 0.01, 0.0):
+        wrong = ~np.isfinite(values)
+        if not wrong.any():
+            break
+        points[wrong] = center + nearer * (points[wrong] - center)
+        values[wrong] = view(points[wrong])[0]
+    points = points[np.isfinite(values)]
+    if not len(points):
+        raise PathError("No prior draw has a gradient of the log-density.")
+    evaluations, done, candidates = len(points), 0, []
+    for pause in PAUSES:
+        ended = maximize(view, points, scale, pause - done)
+        evaluations, points, done = evaluations + ended.evaluations, ended.points, pause
+        best = int(np.argmax(ended.values))
+        candidates.append(points[best])
+    order = np.argsort(ended.values)[::-1]
+    main = climb(view, points[order[0]], scale)
+    evaluations += main.evaluations
+    found = [main]
+    if main.gain > 0.1 or len(scale) <= LARGEST_SEARCH:
+        tried = [laplace(view, point, scale) for point in candidates[:-1]]
+        evaluations += sum(each.evaluations for each in tried)
+        tried = [main, *tried]
+        bounds = [_lower_bound(rng, view, each) for each in tried]
+        main = tried[int(np.argmax(bounds))]
+        found = [main]
+    for index in order[1:]:
+        if len(found) == LARGEST_COMPONENTS:
+            break
+        if _is_new(points[index], found):
+            other = climb(view, points[index], scale)
+            evaluations += other.evaluations
+            if other.gain < 0.1 and _is_new(other.mean, found):
+                found.append(other)
+    largest = max(each.log_mass for each in found)
+    found = [each for each in found if each.log_mass > largest + SMALLEST_MASS]
+    return sorted(found, key=lambda each: -each.log_mass), evaluations
+
+
+def _is_new(point: np.ndarray, found: list[Laplace]) -> bool:
+    """Whether a point lies far outside of all Gaussians so far."""
+    limit = 4 * len(point) + 30
+    return all(
+        (np.linalg.solve(each.factor, point - each.mean) ** 2).sum() > limit for each in found
+    )
+
+
+def _lower_bound(rng: np.random.Generator, view: View, found: Laplace) -> float:
+    """Return the evidence lower bound of a Gaussian, with far draws cut off."""
+    noise = rng.normal(size=(TRIAL_DRAWS, len(found.mean)))
+    log_q = -0.5 * (noise**2).sum(axis=1) - 0.5 * len(found.mean) * np.log(2 * np.pi)
+    log_q -= np.linalg.slogdet(found.factor)[1]
+    ratio = view.log_density(found.mean + noise @ found.factor.T) - log_q
+    middle = np.median(ratio)
+    return float(np.mean(np.maximum(ratio, middle - 50))) if np.isfinite(middle) else -np.inf
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A chart, particles in it with their scores, and gradients evaluated so far."""
+
+    chart: Chart
+    points: np.ndarray
+    scores: np.ndarray
+    evaluations: int
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom from the kurtosis of the particles' distances."""
+        distances, dimension = (self.points**2).sum(axis=1), self.points.shape[1]
+        kurtosis = float((distances**2).mean() / (distances.mean() ** 2 * (1 + 2 / dimension)))
+        return float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), *FREEDOMS))
+
+
+def _start(rng: np.random.Generator, view: View, found: Laplace, size: int) -> _Fit:
+    """Draw particles around a summit."""
+    dimension = len(found.mean)
+    chart = Chart(view, found.mean, found.factor)
+    points = Component(0.0, np.zeros(dimension), None, FIRST_FREEDOM).draw(rng, size)
+    usable = np.flatnonzero(np.isfinite(chart.log_density(points)))
+    if len(usable) < 10:
+        raise PathError("A Gaussian at the summit hardly meets the posterior.")
+    points = points[rng.choice(usable, size)]
+    return _Fit(chart, points, np.zeros_like(points), size)
+
+
+def _move_and_fit(rng: np.random.Generator, fit: _Fit) -> _Fit:
+    """Move the particles, and fit the chart to them."""
+    swept = move(rng, fit.chart, fit.points, SWEEPS)
+    mean, factor = _fit_chart(swept.points, swept.gradients)
+    chart = Chart(fit.chart.view, fit.chart.to_view(mean), fit.chart.factor @ factor)
+    points = np.linalg.solve(factor, (swept.points - mean).T).T
+    return _Fit(chart, points, swept.gradients @ factor, fit.evaluations + swept.evaluations)
+
+
+def _find_shares(target: SharedTarget, fit: _Fit) -> np.ndarray:
+    """Return the share of each coordinate from the scores of its innovations.
+
+    The mean square of a score is the mean curvature. Of an innovation it is one plus s^2 over the
+    variance that the data give x, and the prior's share of that is one.
+    """
+    scores = np.linalg.solve(fit.chart.factor.T, fit.scores.T).T
+    shares = np.zeros(target.dimension)
+    square = (scores[:, target.coordinates] ** 2).mean(axis=0)
+    shares[target.coordinates] = 1 / np.maximum(square, 1.0)
+    shares[shares < SMALLEST_SHARE] = 0.0
+    return shares
+
+
+def _change_view(view: View, fit: _Fit, prior: np.ndarray) -> _Fit:
+    """Return the particles in another view, with a chart fitted to them there."""
+    old = fit.chart
+    points = view.from_model(old.view.to_model(old.to_view(fit.points))[0])[0]
+    if len(points) > 2 * points.shape[1]:
+        mean, covariance = score_covariance(points, view(points)[1])
+        chart = Chart(view, mean, np.linalg.cholesky(covariance))
+    else:
+        middle = laplace(view, points.mean(axis=0), _spread(view, prior)[1])
+        chart = Chart(view, middle.mean, middle.factor)
+    whitened = chart.from_view(points)
+    return _Fit(chart, whitened, np.zeros_like(whitened), fit.evaluations + len(points))
+
+
+def _fit_chart(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and factor of the Gaussian of least Fisher divergence, in the present chart.
+
+    With fewer particles than twice the dimension, only the widths of the coordinates of the chart
+    are fitted; they are those of Laplace's method, or of the last fit.
+    """
+    size, dimension = points.shape
+    if size > 2 * dimension:
+        mean, covariance = score_covariance(points, scores)
+        return mean, np.linalg.cholesky(covariance)
+    variance = points.var(axis=0) / np.maximum(scores.var(axis=0), 1e-12)
+    widths = np.clip(np.sqrt(np.sqrt(variance)), 0.3, 3.0)
+    return points.mean(axis=0), np.diag(widths)
+
+
+def _combine(view: View, fits: list[_Fit]) -> tuple[Chart, StudentMixture]:
+    """Return the chart of the first component, and all of them in it."""
+    dimension = fits[0].points.shape[1]
+    # The covariance of a Student-t is wider than its scale.
+    shrunk = [np.sqrt((fit.freedom - 2) / fit.freedom) * fit.chart.factor for fit in fits]
+    main = Chart(view, fits[0].chart.center, shrunk[0])
+    if len(fits) == 1:
+        only = Component(0.0, np.zeros(dimension), None, fits[0].freedom)
+        return main, StudentMixture((only,))
+    masses = np.array(
+        [float(view(f.chart.center[None])[0][0]) + f.chart.log_volume for f in fits]
+    )
+    weights = np.maximum(np.exp(masses - np.logaddexp.reduce(masses)), SMALLEST_WEIGHT)
+    log_weights = np.log(weights / weights.sum())
+    parts = [
+        Component(
+            float(log_weight),
+            main.from_view(fit.chart.center[None])[0],
+            np.linalg.solve(main.factor, factor),
+            fit.freedom,
+        )
+        for fit, factor, log_weight in zip(fits, shrunk, log_weights, strict=True)
+    ]
+    return main, StudentMixture(tuple(parts))

@@ -2,16 +2,17 @@
 
 Several starting points climb together (:mod:`optimize`); the summit, or where the climb was best
 before a density without a bound led it away, gives a first Gaussian (:mod:`laplace`). A set of
-particles is drawn from it and moved by Hamiltonian trajectories, and the Gaussian is fitted again
-to their places and scores, which minimises the Fisher divergence. In the end q is a Student-t of as
-heavy tails as the particles show. Distinct summits become components of a mixture.
+particles is drawn from it, resampled towards the posterior as far as they can follow, and moved by
+Hamiltonian trajectories; then the Gaussian is fitted again to their places and scores, which
+minimises the Fisher divergence, until the posterior is reached. q is a Student-t of as heavy tails
+as the particles show. Distinct summits become components of a mixture.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pymc_arm.algorithm.resampling import effective_share
+from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
 from pymc_arm.evidence.approximation.covariance import score_covariance
 from pymc_arm.models.path import GenericPath
@@ -20,6 +21,7 @@ from pymc_arm.models.reference.hamiltonian import move
 from pymc_arm.models.reference.laplace import Laplace, climb, laplace
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget, View
+from pymc_arm.models.reference.tempered import Tempered, furthest
 
 __all__ = ["Reference", "fit_reference"]
 
@@ -29,15 +31,22 @@ STARTS = 8
 PAUSES = (5, 10, 20, 40)
 # Larger Hessians are not tried at every pause.
 LARGEST_SEARCH = 60
-# Draws that tell which candidate is best.
-TRIAL_DRAWS = 40
+# Draws that tell which candidate is best, and which view.
+CANDIDATE_DRAWS, TRIAL_DRAWS = 40, 500
+# Above this overlap no other view is tried.
+GOOD_OVERLAP = 0.7
 # Particles that q is fitted to: at least twice the dimension for a full covariance from scores.
 FEWEST, MOST, PER_DIMENSION = 200, 1200, 3
-ROUNDS, SWEEPS = 3, 6
+# Rounds of moving and fitting; a round that reaches the posterior is followed by one more.
+ROUNDS, SWEEPS = 5, 6
+# Draws of q for each particle of a round, and the share of them that must be effective.
+DRAWS_EACH, SMALLEST_SHARE_LEFT = 4, 0.25
 # Tails of the first draws, and the bounds of what is fitted.
 FIRST_FREEDOM, FREEDOMS = 10.0, (5.0, 200.0)
 # Smaller shares are none: the model's own coordinates cost less.
 SMALLEST_SHARE = 0.02
+# The median of the square of a standard normal.
+MEDIAN_SQUARE = 0.455
 # Summits: how far apart they are in standard deviations of the main one, how many are kept, and
 # how much less mass one may have.
 LARGEST_COMPONENTS, SMALLEST_MASS = 4, -12.0
@@ -95,20 +104,38 @@ def fit_reference(
     summits, evaluations = _summits(rng, view, prior, center, scale, starts)
     size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
-    fits = [_start(rng, view, found, size) for found in summits]
-    for number in range(ROUNDS):
-        if number == 1 and len(target.coordinates):
-            view = target.view(_find_shares(target, fits[0]))
-            fits = [_change_view(view, fit, prior) for fit in fits]
-        fits = [_move_and_fit(rng, fit) for fit in fits]
+    fits = _rounds(rng, [_start(view, found) for found in summits], size)
+    best = _assess(rng, view, fits)
+    if len(target.coordinates) and best.overlap < GOOD_OVERLAP:
+        view = target.view(_find_shares(target, fits[0]))
+        if (view.shares != shares).any():
+            others = _rounds(rng, [_change_view(view, fit, prior) for fit in fits], size)
+            evaluations += sum(fit.evaluations for fit in fits)
+            best = max(best, _assess(rng, view, others), key=lambda each: each.overlap)
+            fits = others
     evaluations += sum(fit.evaluations for fit in fits)
+    if not np.isfinite(best.log_evidence):
+        raise PathError("The reference that was fitted does not meet the posterior.")
+    return replace(best, evaluations=evaluations, summits=len(fits))
+
+
+def _rounds(rng: np.random.Generator, fits: list["_Fit"], size: int) -> list["_Fit"]:
+    """Fit each component again and again, until the posterior is reached and once more."""
+    for _ in range(ROUNDS):
+        reached = all(fit.beta == 1.0 for fit in fits)
+        fits = [_fit_again(rng, fit, size) for fit in fits]
+        if reached:
+            break
+    return fits
+
+
+def _assess(rng: np.random.Generator, view: View, fits: list["_Fit"]) -> Reference:
+    """Combine the components, and see how well fresh draws fit."""
     chart, mixture = _combine(view, fits)
-    draws = mixture.draw(rng, FEWEST)
+    draws = mixture.draw(rng, TRIAL_DRAWS)
     with np.errstate(invalid="ignore"):
         ratio = chart.log_density(draws) - mixture(draws)[0]
     ratio = np.where(np.isnan(ratio), -np.inf, ratio)
-    if not np.isfinite(ratio).any():
-        raise PathError("The reference that was fitted does not meet the posterior.")
     return Reference(
         view.shares,
         chart.center,
@@ -116,7 +143,7 @@ def fit_reference(
         mixture,
         effective_share(ratio),
         float(np.logaddexp.reduce(ratio) - np.log(len(ratio))),
-        evaluations + len(draws),
+        0,
         len(fits),
     )
 
@@ -193,7 +220,7 @@ def _is_new(point: np.ndarray, found: list[Laplace]) -> bool:
 
 def _lower_bound(rng: np.random.Generator, view: View, found: Laplace) -> float:
     """Return the evidence lower bound of a Gaussian, with far draws cut off."""
-    noise = rng.normal(size=(TRIAL_DRAWS, len(found.mean)))
+    noise = rng.normal(size=(CANDIDATE_DRAWS, len(found.mean)))
     log_q = -0.5 * (noise**2).sum(axis=1) - 0.5 * len(found.mean) * np.log(2 * np.pi)
     log_q -= np.linalg.slogdet(found.factor)[1]
     ratio = view.log_density(found.mean + noise @ found.factor.T) - log_q
@@ -203,51 +230,80 @@ def _lower_bound(rng: np.random.Generator, view: View, found: Laplace) -> float:
 
 @dataclass(frozen=True)
 class _Fit:
-    """A chart, particles in it with their scores, and gradients evaluated so far."""
+    """A chart with tails, particles in it with their scores, and gradients evaluated so far.
+
+    The particles target p_beta between the chart before and the posterior.
+    """
 
     chart: Chart
+    freedom: float
     points: np.ndarray
     scores: np.ndarray
+    beta: float
     evaluations: int
 
-    @property
-    def freedom(self) -> float:
-        """Degrees of freedom from the kurtosis of the particles' distances."""
-        distances, dimension = (self.points**2).sum(axis=1), self.points.shape[1]
-        kurtosis = float((distances**2).mean() / (distances.mean() ** 2 * (1 + 2 / dimension)))
-        return float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), *FREEDOMS))
+
+def _start(view: View, found: Laplace) -> _Fit:
+    """Return the Gaussian of a summit, without particles."""
+    none = np.zeros((0, len(found.mean)))
+    return _Fit(Chart(view, found.mean, found.factor), FIRST_FREEDOM, none, none, 0.0, 0)
 
 
-def _start(rng: np.random.Generator, view: View, found: Laplace, size: int) -> _Fit:
-    """Draw particles around a summit."""
-    dimension = len(found.mean)
-    chart = Chart(view, found.mean, found.factor)
-    points = Component(0.0, np.zeros(dimension), None, FIRST_FREEDOM).draw(rng, size)
-    usable = np.flatnonzero(np.isfinite(chart.log_density(points)))
-    if len(usable) < 10:
-        raise PathError("A Gaussian at the summit hardly meets the posterior.")
-    points = points[rng.choice(usable, size)]
-    return _Fit(chart, points, np.zeros_like(points), size)
+def _fit_again(rng: np.random.Generator, fit: _Fit, size: int) -> _Fit:
+    """Draw from the present q, go towards the posterior as far as draws can follow, and fit.
 
-
-def _move_and_fit(rng: np.random.Generator, fit: _Fit) -> _Fit:
-    """Move the particles, and fit the chart to them."""
-    swept = move(rng, fit.chart, fit.points, SWEEPS)
+    Draws that the posterior does not know are left behind by resampling; moved ones would stay
+    where they are, and their scores would spoil the fit.
+    """
+    dimension = len(fit.chart.center)
+    reference = Component(0.0, np.zeros(dimension), None, fit.freedom)
+    wide = Chart(fit.chart.view, fit.chart.center, _scale(fit.freedom) * fit.chart.factor)
+    draws = reference.draw(rng, DRAWS_EACH * size)
+    with np.errstate(invalid="ignore"):
+        ratio = wide.log_density(draws) - reference(draws)[0]
+    ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+    if not np.isfinite(ratio).any():
+        raise PathError("The reference that was fitted does not meet the posterior.")
+    beta = furthest(lambda end: effective_share(end * ratio), 0.0, SMALLEST_SHARE_LEFT)
+    chosen = SCHEMES["systematic"](rng, normalize(beta * ratio), size)
+    target = Tempered(wide, reference, beta)
+    swept = move(rng, target, draws[chosen], SWEEPS)
     mean, factor = _fit_chart(swept.points, swept.gradients)
-    chart = Chart(fit.chart.view, fit.chart.to_view(mean), fit.chart.factor @ factor)
+    chart = Chart(wide.view, wide.to_view(mean), wide.factor @ factor)
     points = np.linalg.solve(factor, (swept.points - mean).T).T
-    return _Fit(chart, points, swept.gradients @ factor, fit.evaluations + swept.evaluations)
+    return _Fit(
+        chart,
+        _freedom(points),
+        points,
+        swept.gradients @ factor,
+        beta,
+        fit.evaluations + len(draws) + swept.evaluations,
+    )
+
+
+def _freedom(points: np.ndarray) -> float:
+    """Return degrees of freedom from the kurtosis of the particles' distances."""
+    distances, dimension = (points**2).sum(axis=1), points.shape[1]
+    kurtosis = float((distances**2).mean() / (distances.mean() ** 2 * (1 + 2 / dimension)))
+    return float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), *FREEDOMS))
+
+
+def _scale(freedom: float) -> float:
+    """Return the ratio of scale and standard deviation of a Student-t."""
+    return float(np.sqrt((freedom - 2) / freedom))
 
 
 def _find_shares(target: SharedTarget, fit: _Fit) -> np.ndarray:
     """Return the share of each coordinate from the scores of its innovations.
 
     The mean square of a score is the mean curvature. Of an innovation it is one plus s^2 over the
-    variance that the data give x, and the prior's share of that is one.
+    variance that the data give x, and the prior's share of that is one. s may vary a lot, so it is
+    the median square, over that of a standard normal, that counts: the mean gave eight schools 0.2.
     """
-    scores = np.linalg.solve(fit.chart.factor.T, fit.scores.T).T
+    points = fit.chart.to_view(fit.points)
+    scores = fit.chart.view(points)[1]
     shares = np.zeros(target.dimension)
-    square = (scores[:, target.coordinates] ** 2).mean(axis=0)
+    square = np.median(scores[:, target.coordinates] ** 2, axis=0) / MEDIAN_SQUARE
     shares[target.coordinates] = 1 / np.maximum(square, 1.0)
     shares[shares < SMALLEST_SHARE] = 0.0
     return shares
@@ -263,8 +319,8 @@ def _change_view(view: View, fit: _Fit, prior: np.ndarray) -> _Fit:
     else:
         middle = laplace(view, points.mean(axis=0), _spread(view, prior)[1])
         chart = Chart(view, middle.mean, middle.factor)
-    whitened = chart.from_view(points)
-    return _Fit(chart, whitened, np.zeros_like(whitened), fit.evaluations + len(points))
+    none = points[:0]
+    return _Fit(chart, fit.freedom, none, none, 0.0, len(points))
 
 
 def _fit_chart(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -284,16 +340,14 @@ def _fit_chart(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.n
 
 def _combine(view: View, fits: list[_Fit]) -> tuple[Chart, StudentMixture]:
     """Return the chart of the first component, and all of them in it."""
-    dimension = fits[0].points.shape[1]
+    dimension = len(fits[0].chart.center)
     # The covariance of a Student-t is wider than its scale.
-    shrunk = [np.sqrt((fit.freedom - 2) / fit.freedom) * fit.chart.factor for fit in fits]
+    shrunk = [_scale(fit.freedom) * fit.chart.factor for fit in fits]
     main = Chart(view, fits[0].chart.center, shrunk[0])
     if len(fits) == 1:
         only = Component(0.0, np.zeros(dimension), None, fits[0].freedom)
         return main, StudentMixture((only,))
-    masses = np.array(
-        [float(view(f.chart.center[None])[0][0]) + f.chart.log_volume for f in fits]
-    )
+    masses = np.array([float(view(f.chart.center[None])[0][0]) + f.chart.log_volume for f in fits])
     weights = np.maximum(np.exp(masses - np.logaddexp.reduce(masses)), SMALLEST_WEIGHT)
     log_weights = np.log(weights / weights.sum())
     parts = [

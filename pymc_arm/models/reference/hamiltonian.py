@@ -4,8 +4,8 @@ In whitened coordinates a trajectory of length pi / 2 forgets where it began if 
 Gaussian, whatever its dimension; the step size falls with d^(-1/4) only. So a few trajectories of a
 few steps make particles new. Step size and length are adapted from one sweep to the next over all
 particles, with a jitter for each, as Buchholz, Chopin and Jacob (2021) do in Sequential Monte
-Carlo. Sweeps are repeated until the particles have moved: the coordinate that remembers most, and the
-log-density, decide, and not the mean over coordinates.
+Carlo. Sweeps are repeated until the particles have moved: the coordinate that remembers most, and
+the log-density, decide, and not the mean over coordinates.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ __all__ = ["Sweeps", "move"]
 
 ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-# The acceptance rate aimed at: the optimum for HMC in many dimensions is 0.65 (Beskos et al., 2013),
-# and higher rates guard particles in tails.
+# The acceptance rate aimed at: the optimum for HMC in many dimensions is 0.65 (Beskos et al.,
+# 2013), and higher rates guard particles in tails.
 ACCEPTANCE = 0.8
 # Step size for a standard Gaussian at that rate, times d^(1/4).
 STEP = 1.3
@@ -89,9 +89,7 @@ def move(
         step *= float(np.exp(np.clip(1.5 * (rate - ACCEPTANCE), -1.2, 0.2)))
         if rate > 0.5 and number > 1 and memory > 0.6 * latest:
             length *= 1.4  # the target is wider somewhere than the coordinates say
-    return Sweeps(
-        points, values, gradients, float(np.mean(rates)), memory, number, evaluations
-    )
+    return Sweeps(points, values, gradients, float(np.mean(rates)), memory, number, evaluations)
 
 
 def _trajectory(

@@ -1,8 +1,8 @@
 """The path from a fitted reference q to the posterior: p_beta ~ q^(1 - beta) f^beta.
 
 It is the bridge of the paper's eq. (aisProb). q is normalised, so log Z_1 is zero exactly; beta is
-found by bisection on gamma, so that a q that fits is one step away from the posterior, and one that does
-not is a few more. Particles are points of the chart of q, where q is round.
+found by bisection on gamma, so that a q that fits is one step away from the posterior, and one that
+does not is a few more. Particles are points of the chart of q, where q is round.
 """
 
 import threading
@@ -20,13 +20,10 @@ from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.fit import Reference
 from pymc_arm.models.reference.hamiltonian import move
 from pymc_arm.models.reference.target import SharedTarget
+from pymc_arm.models.reference.tempered import Tempered, furthest
 
 __all__ = ["Position", "ReferencePath"]
 
-# The shortest step, so that a run ends whatever the weights are, and how exactly its end is found:
-# gamma is itself known to a few percent only.
-SHORTEST = 1e-6
-RELATIVE_TOLERANCE = 0.01
 # Arrays of the size of all particles that a move holds: points, momenta, gradients, proposals.
 ARRAYS = 8
 
@@ -88,7 +85,7 @@ class ReferencePath(Path):
                 weights = (end - n.beta) * ratio + log_weights
             return effective_sample_size(weights) / len(weights)
 
-        return Position(_furthest(fraction_at, n.beta, threshold), n.beta)
+        return Position(furthest(fraction_at, n.beta, threshold), n.beta)
 
     def describe(self, n: Position) -> str:
         """Return the power of the posterior that the particles have reached."""
@@ -96,7 +93,7 @@ class ReferencePath(Path):
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
         """Move by Hamiltonian trajectories until the start is forgotten."""
-        swept = move(rng, _Tempered(self, n.beta), particles)
+        swept = move(rng, Tempered(self._chart, self.reference.mixture, n.beta), particles)
         return Moved(swept.points, swept.acceptance_rate)
 
     def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
@@ -160,31 +157,3 @@ class ReferencePath(Path):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._recent = threading.local()
-
-
-class _Tempered:
-    """The log-density of p_beta and its gradient."""
-
-    def __init__(self, path: ReferencePath, beta: float) -> None:
-        self._chart, self._mixture, self._beta = path._chart, path.reference.mixture, beta
-
-    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if self._beta == 1.0:
-            return self._chart(points)
-        log_q, score = self._mixture(points)
-        if self._beta == 0.0:
-            return log_q, score
-        values, gradients = self._chart(points)
-        beta = self._beta
-        return (1 - beta) * log_q + beta * values, (1 - beta) * score + beta * gradients
-
-
-def _furthest(fraction_at: Any, previous: float, smallest: float) -> float:
-    """Return the largest end whose effective fraction is not below ``smallest``."""
-    if fraction_at(1.0) >= smallest:
-        return 1.0
-    low, high = previous, 1.0
-    while high - low > RELATIVE_TOLERANCE * (high - previous) and high - previous > SHORTEST:
-        middle = 0.5 * (low + high) if low > previous else previous + 0.3 * (high - previous)
-        low, high = (middle, high) if fraction_at(middle) >= smallest else (low, middle)
-    return max(low, min(previous + SHORTEST, 1.0))

@@ -6,9 +6,9 @@ best share of a coordinate is the part that the prior has in the precision of x 
 width of x then changes with s to just that power (Gorinova, Moore and Hoffman, 2020). Any share
 leaves log Z as it is; a poor one costs effort.
 
-The gradient in y is that in x, pulled back through m and s level by level. These are known from three
-points of each log-prior, so that it takes the gradient of a weighted sum of prior terms, and no
-second derivative nor a second graph of the likelihood: that took 25 s to compile for a 2PL model.
+The gradient in y is that in x, pulled back through m and s level by level. These are known from
+three points of each log-prior, so that it takes the gradient of a weighted sum of prior terms, and
+no second derivative nor a second graph of the likelihood, which took 25 s to compile for a 2PL.
 """
 
 import warnings
@@ -66,9 +66,7 @@ class SharedTarget:
         values[wrong], gradients[wrong] = -np.inf, 0.0
         return values + self.path.log_normalizer, gradients
 
-    def prior_terms(
-        self, points: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def prior_terms(self, points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the terms of all levels, and the gradient of their sum with weights of each row.
 
         Parameters
@@ -182,9 +180,7 @@ class View:
         own = adjoint[:, level.coordinates] * np.exp(share * log_scale[:, level.place])
         adjoint[:, level.coordinates] = own
         to_scale = share * (own * points[:, level.coordinates] + 1)
-        to_scale, to_mean = (
-            add_by_owner(part, level.place, count) for part in (to_scale, to_mean)
-        )
+        to_scale, to_mean = (add_by_owner(part, level.place, count) for part in (to_scale, to_mean))
         to_precision = -0.5 * to_scale / precision - to_mean * mean / precision
         tilt = 0.5 * to_mean / precision
         weights = np.zeros((len(nodes), len(target.terms)))

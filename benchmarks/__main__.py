@@ -9,6 +9,7 @@ MODULES = (
     "cold_start",
     "profile_run",
     "growth",
+    "nuts",
     "bias",
     "bayes_factors",
     "calibration",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Sweeps", "move"]
+__all__ = ["FORGOTTEN", "Sweeps", "correlation_with_start", "move"]
 
 ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -82,7 +82,8 @@ def move(
         gradients = np.where(accepted[:, None], new_gradients, gradients)
         rate = float(np.mean(np.exp(np.minimum(log_ratio, 0.0))))
         rates.append(rate)
-        latest, memory = memory, _memory(start_points, start_values, points, values)
+        latest = memory
+        memory = correlation_with_start(start_points, start_values, points, values)
         if number >= FEWEST_SWEEPS and memory <= FORGOTTEN + 4 / np.sqrt(size):
             break
         # At a rate near zero the step is five times too long or more; near the aim it hardly moves.
@@ -115,7 +116,7 @@ def _trajectory(
     return points, values, gradients, np.where(np.isnan(log_ratio), -np.inf, log_ratio)
 
 
-def _memory(
+def correlation_with_start(
     start_points: np.ndarray, start_values: np.ndarray, points: np.ndarray, values: np.ndarray
 ) -> float:
     """Return the largest correlation with the start, of a coordinate or of the log-density."""

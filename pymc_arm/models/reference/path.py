@@ -8,22 +8,27 @@ does not is a few more. Particles are points of the chart of q, where q is round
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.resampling import effective_sample_size
+from pymc_arm.evidence.refine import FIRST_PROPOSALS
 from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.fit import Reference
-from pymc_arm.models.reference.hamiltonian import move
+from pymc_arm.models.reference.hamiltonian import FORGOTTEN, correlation_with_start, move
 from pymc_arm.models.reference.target import SharedTarget
 from pymc_arm.models.reference.tempered import Tempered, furthest
 
 __all__ = ["Position", "ReferencePath"]
 
+# Above this overlap draws of q are accepted more often than not: a draw costs one value, where
+# a trajectory costs some eight gradients.
+INDEPENDENT = 0.5
+PROPOSALS = 3
 # Arrays of the size of all particles that a move holds: points, momenta, gradients, proposals.
 ARRAYS = 8
 
@@ -34,6 +39,16 @@ class Position:
 
     beta: float = 0.0
     previous: float = 0.0
+
+
+class _ChartSpace(FullSpace):
+    """All coordinates of a chart, with as few draws of the bridge's density as it takes.
+
+    The particles are good to 0.02 already; 20 draws for each, as from the prior, took ten of the 13
+    CPU seconds of a regression with 3020 rows, to an error of 0.0001.
+    """
+
+    proposals = FIRST_PROPOSALS
 
 
 class ReferencePath(Path):
@@ -51,6 +66,9 @@ class ReferencePath(Path):
     start = Position()
     prefers_processes = True
     one_chain_at_a_time = True
+    #: What a run on this path is to set. Beta goes until gamma is at the threshold, so that weights
+    #: must be made equal at every step: without it, every second step leads nowhere.
+    settings: ClassVar[dict[str, Any]] = {"resample_threshold": 1.0}
 
     def __init__(self, path: GenericPath, reference: Reference) -> None:
         self.reference, self._path = reference, path
@@ -92,7 +110,15 @@ class ReferencePath(Path):
         return f"from the reference (beta {n.beta:.3g})"
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
-        """Move by Hamiltonian trajectories until the start is forgotten."""
+        """Replace particles by draws of q where it fits, else follow Hamiltonian trajectories.
+
+        Both leave p_beta invariant; the second goes on until the start is forgotten.
+        """
+        if self.reference.overlap > INDEPENDENT:
+            moved, rate, memory = self._replace(rng, n, particles)
+            if memory <= FORGOTTEN + 4 / np.sqrt(len(particles)):
+                return Moved(moved, rate)
+            particles = moved
         swept = move(rng, Tempered(self._chart, self.reference.mixture, n.beta), particles)
         return Moved(swept.points, swept.acceptance_rate)
 
@@ -132,7 +158,7 @@ class ReferencePath(Path):
 
     def spaces(self, particles: np.ndarray) -> Sequence[RefinementSpace]:
         """Return the chart: coordinates that were made round are easy to fit."""
-        return [FullSpace(self)]
+        return [_ChartSpace(self)]
 
     def particle_bytes(self) -> int:
         """Return the size of a row and of what its move takes."""
@@ -141,6 +167,29 @@ class ReferencePath(Path):
     def fixed_bytes(self) -> int:
         """Return the size of the matrices of q and of the bridge, and of an evaluation."""
         return 8 * 4 * self._path.plan.layout.dimension**2 + self._path.fixed_bytes()
+
+    def _replace(
+        self, rng: np.random.Generator, n: Position, particles: np.ndarray
+    ) -> tuple[np.ndarray, float, float]:
+        """Propose draws of q to each particle (independence Metropolis), a few times.
+
+        Returns the particles, the acceptance rate, and what they remember of the start.
+        """
+        start, start_ratio = particles, self._log_ratio(particles)
+        ratio, rates, memory = start_ratio, [], 1.0
+        for _ in range(PROPOSALS):
+            fresh = self.reference.mixture.draw(rng, len(particles))
+            fresh_ratio = self._log_ratio(fresh)
+            with np.errstate(invalid="ignore"):
+                difference = n.beta * (fresh_ratio - ratio)
+            accepted = np.log(rng.random(len(fresh))) < difference
+            particles = np.where(accepted[:, None], fresh, particles)
+            ratio = np.where(accepted, fresh_ratio, ratio)
+            rates.append(float(accepted.mean()))
+            memory = correlation_with_start(start, start_ratio, particles, ratio)
+            if memory <= FORGOTTEN:
+                break
+        return particles, float(np.mean(rates)), memory
 
     def _log_ratio(self, particles: np.ndarray) -> np.ndarray:
         recent = getattr(self._recent, "ratio", None)

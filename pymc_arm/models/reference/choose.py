@@ -62,8 +62,7 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
     if not density.gradient.available():
         return Choice(path, "starts at the prior: there is no gradient to fit a reference with")
     try:
-        with np.errstate(all="ignore"):
-            reference = fit_reference(path, rng)
+        reference = fit_reference(path, rng)
     except (PathError, np.linalg.LinAlgError) as error:
         return Choice(path, f"starts at the prior: no reference could be fitted ({error})")
     if reference.overlap < SMALLEST_OVERLAP:

@@ -18,10 +18,11 @@ from pymc_arm.evidence.approximation.covariance import score_covariance
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.hamiltonian import move
-from pymc_arm.models.reference.laplace import Laplace, climb, laplace
+from pymc_arm.models.reference.laplace import STEPS, Laplace, climb, laplace
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.tempered import Tempered, furthest
+from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["Reference", "fit_reference"]
 
@@ -29,6 +30,8 @@ PRIOR_DRAWS = 400
 STARTS = 8
 # The climbs pause after so many steps in all; each pause is a candidate (see _candidates).
 PAUSES = (5, 10, 20, 40)
+# A climb has ended at a summit if another step would gain less, in nats.
+REACHED = 0.1
 # Larger Hessians are not tried at every pause.
 LARGEST_SEARCH = 60
 # Draws that tell which candidate is best, and which view.
@@ -92,6 +95,11 @@ def fit_reference(
         If no prior draw has a gradient, or the fit breaks down.
     """
     rng = np.random.default_rng(20160713) if rng is None else rng
+    with one_blas_thread(), np.errstate(all="ignore"):
+        return _fit_reference(path, rng, starts)
+
+
+def _fit_reference(path: GenericPath, rng: np.random.Generator, starts: int) -> Reference:
     if not path.density.gradient.available():
         raise PathError("The model has no gradient that can be evaluated in batches.")
     target = SharedTarget(path)
@@ -186,24 +194,28 @@ def _summits(
         evaluations, points, done = evaluations + ended.evaluations, ended.points, pause
         best = int(np.argmax(ended.values))
         candidates.append(points[best])
-    order = np.argsort(ended.values)[::-1]
-    main = climb(view, points[order[0]], scale)
+    main = climb(view, points[int(np.argmax(ended.values))], scale)
     evaluations += main.evaluations
     found = [main]
-    if main.gain > 0.1 or len(scale) <= LARGEST_SEARCH:
+    if main.gain > REACHED or len(scale) <= LARGEST_SEARCH:
         tried = [laplace(view, point, scale) for point in candidates[:-1]]
         evaluations += sum(each.evaluations for each in tried)
         tried = [main, *tried]
         bounds = [_lower_bound(rng, view, each) for each in tried]
         main = tried[int(np.argmax(bounds))]
         found = [main]
-    for index in order[1:]:
+    # The other starts go on in coordinates that the first summit whitens, which takes few steps.
+    chart = Chart(view, main.mean, main.factor)
+    ended = maximize(chart, chart.from_view(points), np.ones(len(scale)), STEPS)
+    evaluations += ended.evaluations
+    points = chart.to_view(ended.points)
+    for index in np.argsort(ended.values)[::-1]:
         if len(found) == LARGEST_COMPONENTS:
             break
-        if _is_new(points[index], found):
+        if np.isfinite(ended.values[index]) and _is_new(points[index], found):
             other = climb(view, points[index], scale)
             evaluations += other.evaluations
-            if other.gain < 0.1 and _is_new(other.mean, found):
+            if other.gain < REACHED and _is_new(other.mean, found):
                 found.append(other)
     largest = max(each.log_mass for each in found)
     found = [each for each in found if each.log_mass > largest + SMALLEST_MASS]

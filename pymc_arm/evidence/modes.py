@@ -9,11 +9,12 @@ The search needs no randomness of the run, and costs a few hundred evaluations.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import gammaincinv
 
-from pymc_arm.algorithm.path import Path
+from pymc_arm.evidence.spaces import Refinable
 
 __all__ = ["Summit", "find_missed"]
 
@@ -35,6 +36,13 @@ MISSED = 0.05
 LogDensity = Callable[[np.ndarray], np.ndarray]
 
 
+class Searchable(Refinable, Protocol):
+    """What is searched: a density, and draws from the prior to start from."""
+
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[Any, float]:
+        """Draw particles from p_1."""
+
+
 @dataclass(frozen=True)
 class Summit:
     """A local maximum: the log of its mass, and the shares of Z and of the particles it holds."""
@@ -51,7 +59,7 @@ class Summit:
 
 
 def find_missed(
-    path: Path, cloud: np.ndarray, log_evidence: float, rng: np.random.Generator
+    path: Searchable, cloud: np.ndarray, log_evidence: float, rng: np.random.Generator
 ) -> Summit | None:
     """Return the summit that was missed by the most, or None.
 

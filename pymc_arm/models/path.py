@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.resampling import effective_sample_size
+from pymc_arm.algorithm.settings import Settings
 from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.coloring import color_coordinates
 from pymc_arm.models.density import CHUNK, LogDensity
@@ -27,6 +28,7 @@ from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler
 from pymc_arm.models.support import Support
+from pymc_arm.running.placement import Placement
 
 __all__ = ["GenericPath", "Position", "name_term"]
 
@@ -63,7 +65,8 @@ class GenericPath(Path):
     """
 
     length: int | None = None
-    prefers_processes = True
+    #: Data whose density depends on variables, but is the same wherever the path has looked.
+    flat: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -77,7 +80,9 @@ class GenericPath(Path):
         self.plan, self.density, self.prior = plan, density, prior
         self.log_normalizer = log_normalizer
         self.start = Position(0)
-        self.one_chain_at_a_time = density.backend != "numba"
+        # What numba compiles releases the interpreter's lock.
+        numba = density.backend == "numba"
+        self.placement = Placement.PROCESSES_OR_THREADS if numba else Placement.PROCESSES
         layout = plan.layout
         self._discrete = layout.discrete
         self._supports = {
@@ -111,6 +116,14 @@ class GenericPath(Path):
         self._sets = functools.lru_cache(maxsize=4)(self._color)
         # ``advance`` and ``smooth`` ask for the same integral, one after the other.
         self._recent = threading.local()
+
+    def settings(self, **given: Any) -> Settings:
+        """Resample as soon as data has been tempered in.
+
+        Data comes in so that gamma equals the threshold: then it is time to resample.
+        """
+        threshold = Settings.of(given).threshold
+        return Settings.of({"resample_threshold": min(1.0, threshold + 0.2), **given})
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, float]:
         """Draw from the joint prior, which integrates to one: log Z_1 is zero.

@@ -26,11 +26,12 @@ from pymc_arm.arguments import check_choice
 from pymc_arm.evidence.verdict import attach_verdict
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath, compile_model
-from pymc_arm.models.plan import Plan
+from pymc_arm.models.identity import model_identity
+from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
 from pymc_arm.results import make_inference_tree
 from pymc_arm.running.backends import make_runner
-from pymc_arm.running.checkpoint.identity import model_identity, path_identity
+from pymc_arm.running.checkpoint.identity import path_identity
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.running.options import Options
 from pymc_arm.running.run import Outcome, PathRun, run_path
@@ -293,7 +294,7 @@ def plan(
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
     backend: str | None = None,
-) -> Plan | str:
+) -> Plan | FamilyPlan:
     """Return the steps that :func:`sample` would take, before anything runs.
 
     Parameters
@@ -303,10 +304,10 @@ def plan(
 
     Returns
     -------
-    Plan
+    Plan or FamilyPlan
         It prints as a table: what each step introduces, how it integrates, which data comes in,
         and what that costs. :func:`pymc_arm.plots.plot_plan` draws it.
-        For a model of another family, a sentence about which and why.
+        For a model of a family, which and why.
 
     Examples
     --------
@@ -328,7 +329,7 @@ def plan(
     model = find_model(model)
     chosen, answers = find_family(model, family)
     if chosen is not None:
-        return f"family: {chosen.name}, because {answers[chosen.name].reason}"
+        return FamilyPlan(chosen.name, answers[chosen.name].reason)
     made = compile_model(model, order=order, backend=backend).plan
     reasons = tuple(f"not {name}: {match.reason}" for name, match in answers.items())
     return Plan(**{**vars(made), "notes": (*made.notes, *reasons)})

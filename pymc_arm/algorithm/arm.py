@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pymc_arm.algorithm.generators import Generator, anticipate, reseed
-from pymc_arm.algorithm.path import Path, Position
+from pymc_arm.algorithm.generators import Generator, Transition, anticipate, reseed
+from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.resampling import (
     SCHEMES,
     log_sum_exp,
@@ -79,7 +79,8 @@ def step(
     following = path.advance(n, particles, log_weights, settings.threshold)  # n + 1
     smoothed = path.smooth(rng, following, particles)  # 4: smooth
     base = Batch.of(particles, log_weights, smoothed)
-    chi, rounds = generate(path, rng, n, following, base, settings)  # Algorithm 2: generate
+    transition = Transition(path, rng, n, following, settings)
+    chi, rounds = generate(transition, base)  # Algorithm 2: generate
     first_gamma = ParticleSet((base,)).effective_fraction
 
     log_weights = chi.reweighted
@@ -139,19 +140,13 @@ def step(
     ), info
 
 
-def generate(
-    path: Path,
-    rng: np.random.Generator,
-    n: Position,
-    following: Position,
-    base: Batch,
-    settings: Settings,
-) -> tuple[ParticleSet, int]:
+def generate(step: Transition, base: Batch) -> tuple[ParticleSet, int]:
     """Expand the particle set while gamma < gamma_thr: what Algorithm 2 adds after line 4.
 
     Returns chi, and i, the number of rounds. In Algorithm 1, and where gamma^(0) is large enough,
     chi is the set as it came.
     """
+    settings = step.settings
     chi, i = ParticleSet((base,)), 0
     gamma = chi.effective_fraction  # gamma^(0)
     if settings.variant == "rm" or not gamma < settings.threshold or not settings.max_rounds:
@@ -160,30 +155,22 @@ def generate(
         chi = ParticleSet()  # chi := {}, rho := {}
     new_particles = GENERATORS[settings.variant]
     while gamma < settings.threshold and i < settings.max_rounds:
-        batch, base = new_particles(path, rng, n, following, base, gamma, settings)
+        batch, base = new_particles(step, base, gamma)
         chi = chi.include(batch)  # chi := (chi, x), rho := (R_n rho, R w) / (R_n + R)
         gamma = chi.effective_fraction  # with w_{n+1} := W(chi) rho
         i += 1
     return chi, i
 
 
-def move_again(
-    path: Path,
-    rng: np.random.Generator,
-    n: Position,
-    following: Position,
-    base: Batch,
-    gamma: float,
-    settings: Settings,
-) -> tuple[Batch, Batch]:
+def move_again(step: Transition, base: Batch, gamma: float) -> tuple[Batch, Batch]:
     """Move the set once more, and smooth it: how Algorithm 2 makes new particles.
 
     The next round goes on from where this one ends.
     """
-    particles, acceptance_rate = path.move(rng, n, base.particles)  # x_[n] ~ K(x_[n]; x_[n])
-    smoothed = path.smooth(rng, following, particles)
-    count = len(base)
-    batch = Batch(particles, base.log_weights, smoothed, np.arange(count), acceptance_rate, count)
+    path, count = step.path, len(base)
+    particles, rate = path.move(step.rng, step.n, base.particles)  # x_[n] ~ K(x_[n]; x_[n])
+    smoothed = path.smooth(step.rng, step.following, particles)
+    batch = Batch(particles, base.log_weights, smoothed, np.arange(count), rate, count)
     return batch, batch
 
 

@@ -5,6 +5,7 @@ The paper's own, which copies the set and moves it, is in :mod:`pymc_arm.algorit
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,27 +14,29 @@ from pymc_arm.algorithm.resampling import normalize
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Batch
 
-__all__ = ["Generator", "anticipate", "reseed"]
+__all__ = ["Generator", "Transition", "anticipate", "reseed"]
 
 # At least so many reseeded particles in a round, so that they represent p_n (section 5.1).
 FEWEST_RESEEDED = 100
 
-# From a path, randomness, the positions n and n + 1, the set to start from, gamma and the settings
-# to a batch of new particles, and the set that the next round starts from.
-Generator = Callable[
-    [Path, np.random.Generator, Position, Position, Batch, float, Settings], tuple[Batch, Batch]
-]
+
+@dataclass(frozen=True)
+class Transition:
+    """The step that particles are generated for: from p_n to the position that follows it."""
+
+    path: Path
+    rng: np.random.Generator
+    n: Position
+    following: Position
+    settings: Settings
 
 
-def anticipate(
-    path: Path,
-    rng: np.random.Generator,
-    n: Position,
-    following: Position,
-    base: Batch,
-    gamma: float,
-    settings: Settings,
-) -> tuple[Batch, Batch]:
+# From a step, the set to start from and gamma to a batch of new particles, and the set that the
+# next round starts from.
+Generator = Callable[[Transition, Batch, float], tuple[Batch, Batch]]
+
+
+def anticipate(step: Transition, base: Batch, gamma: float) -> tuple[Batch, Batch]:
     """Split the particles that matter under p_{n+1}, then move all (ARM-anticipate).
 
     Particle r becomes N_r = max(1, floor(R w_r)) copies that share its weight, so that the set
@@ -47,8 +50,9 @@ def anticipate(
         copies = np.maximum(copies, np.floor(count * np.exp(normalize(ahead))).astype(np.int64))
     origins = np.repeat(np.arange(count), copies)
     log_weights = (base.log_weights - np.log(copies))[origins]
-    particles, acceptance_rate = path.move(rng, n, path.select(base.particles, origins))
-    smoothed = path.smooth(rng, following, particles)
+    path = step.path
+    particles, acceptance_rate = path.move(step.rng, step.n, path.select(base.particles, origins))
+    smoothed = path.smooth(step.rng, step.following, particles)
     batch = Batch(particles, log_weights, smoothed, origins, acceptance_rate, len(origins))
     if len(origins) == count:
         return batch, Batch.of(particles, base.log_weights, smoothed)
@@ -57,21 +61,13 @@ def anticipate(
     return batch, Batch.of(path.select(particles, first), base.log_weights, representatives)
 
 
-def reseed(
-    path: Path,
-    rng: np.random.Generator,
-    n: Position,
-    following: Position,
-    base: Batch,
-    gamma: float,
-    settings: Settings,
-) -> tuple[Batch, Batch]:
+def reseed(step: Transition, base: Batch, gamma: float) -> tuple[Batch, Batch]:
     """Draw S = max((1 - gamma / gamma_thr) R, 100) particles from another sampler (ARM-reseed)."""
     count = len(base)
-    size = max(int((1 - gamma / settings.threshold) * count), FEWEST_RESEEDED)
-    particles = path.reseed(rng, n, size)
-    smoothed = path.smooth(rng, following, particles)
+    size = max(int((1 - gamma / step.settings.threshold) * count), FEWEST_RESEEDED)
+    particles = step.path.reseed(step.rng, step.n, size)
+    smoothed = step.path.smooth(step.rng, step.following, particles)
     # A new particle founds no line of its own: it is counted with a random one of the old set.
-    origins = rng.integers(count, size=size)
+    origins = step.rng.integers(count, size=size)
     equal = np.full(size, -np.log(size))
     return Batch(particles, equal, smoothed, origins, np.nan, size), base

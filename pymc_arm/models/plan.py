@@ -16,7 +16,7 @@ from pymc_arm.models.density import LogDensity
 from pymc_arm.models.support import Support
 from pymc_arm.models.terms import Layout
 
-__all__ = ["Plan", "Step", "make_plan"]
+__all__ = ["FamilyPlan", "Plan", "Step", "make_plan"]
 
 # A coordinate that brings in more than this share of all data at once is better drawn from the
 # prior, with the data tempered in: one step could not bridge the two.
@@ -88,6 +88,17 @@ class Plan:
             *self.notes,
         ]
         return "\n".join([*lines, *footer])
+
+
+@dataclass(frozen=True)
+class FamilyPlan:
+    """The plan of a model that a family has taken: its own path decides the steps."""
+
+    family: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"family: {self.family}, because {self.reason}"
 
 
 def make_plan(

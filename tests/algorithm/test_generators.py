@@ -3,7 +3,7 @@ import pytest
 
 from pymc_arm import Settings, Smoothed, run
 from pymc_arm.algorithm.arm import generate
-from pymc_arm.algorithm.generators import FEWEST_RESEEDED
+from pymc_arm.algorithm.generators import FEWEST_RESEEDED, Transition
 from pymc_arm.algorithm.resampling import log_sum_exp, normalize
 from pymc_arm.algorithm.state import Batch, ParticleSet
 from pymc_arm.testing import GaussianChain, TiltedNormals
@@ -19,7 +19,7 @@ def generate_once(path, settings, particles=40, seed=1):
     first, _ = path.initialize(rng, particles)
     log_weights = normalize(rng.normal(scale=0.5, size=particles))
     base = Batch.of(first, log_weights, path.smooth(rng, 2, first))
-    return base, *generate(path, rng, 1, 2, base, settings)
+    return base, *generate(Transition(path, rng, 1, 2, settings), base)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])

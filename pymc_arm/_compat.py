@@ -23,6 +23,7 @@ __all__ = [
     "get_group",
     "has_group",
     "inline_ofg_node",
+    "linear_algebra",
     "load",
     "make_tree",
     "observed_data",
@@ -37,9 +38,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=COMPILING._at_fork_reinit)  # type: ignore[attr-defined]
 
 if PYMC_MAJOR < 6:
+    from pytensor.tensor import slinalg as linear_algebra
     from pytensor.tensor.rewriting.ofg import inline_ofg_node
 else:
     from pytensor.compile.rewriting import inline_ofg_node
+    from pytensor.tensor import linalg as linear_algebra
 
 # ``arviz.InferenceData`` or ``xarray.DataTree``.
 InferenceTree = Any

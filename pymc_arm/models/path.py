@@ -23,7 +23,7 @@ from pymc_arm.models.integrate import (
     quadrature,
 )
 from pymc_arm.models.marginal import MarginalSpace, independent_sets
-from pymc_arm.models.moves import Identity, Kernel, MoveTarget, View
+from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep, View
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler
@@ -186,7 +186,7 @@ class GenericPath(Path):
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
         """Sweep over the coordinates that are in, until the start is forgotten."""
-        return Moved(*Kernel(self._target(n)).run(rng, particles))
+        return Moved(*Sweep(self._target(n), KERNELS).run(rng, particles))
 
     def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
         """Integrate the new coordinate out, or add the next share of the data."""

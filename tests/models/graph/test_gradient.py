@@ -9,9 +9,9 @@ import pytest
 from pymc_arm.evidence.approximation import SinhArcsinhStudent
 from pymc_arm.evidence.refine import refine_chains
 from pymc_arm.evidence.spaces import FullSpace
-from pymc_arm.models.cloud import Student
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.moves import Kernel, MoveTarget
+from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep
+from pymc_arm.models.moves.student import Student
 
 
 def hierarchy() -> pm.Model:
@@ -131,7 +131,7 @@ def test_hamiltonian_moves_leave_a_hard_density_invariant():
         supports={},
         gradient=gradient,
     )
-    moved, rate = Kernel(target).run(rng, points)
+    moved, rate = Sweep(target, KERNELS).run(rng, points)
     assert rate > 0.05
     assert np.mean(moved[:, 1] != points[:, 1]) > 0.5
     gaps = (moved[:, 1:] - moved[:, :1] ** 2) / 0.1

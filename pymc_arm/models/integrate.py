@@ -2,7 +2,7 @@
 
 :mod:`pymc_arm.models.search` finds the nodes, and :mod:`pymc_arm.models.pieces` what the density
 between them is: parabolas of the log-density on the line, single values of the whole numbers, or
-straight lines where there are too many. Both ends have tails that fall on as the outermost nodes do.
+straight lines where there are too many. Both ends have tails that fall on as the outer pieces do.
 That gives a mass W-hat, how far it may be wrong, and a density to draw from. What is not exact is
 corrected, draw by draw, with the true density, and a small share of the draws comes from wide
 tails, so that the estimate of Z is unbiased whatever the nodes miss.
@@ -85,8 +85,8 @@ class Reference(NamedTuple):
 class Grid(NamedTuple):
     """A density in pieces between nodes, one row a particle.
 
-    ``left``, ``right`` and ``bends`` are those of :mod:`pymc_arm.models.pieces`; the rates are those
-    of the tails, infinite where the density ends. On the whole numbers, a piece holds its first
+    ``left``, ``right`` and ``bends`` are those of :mod:`pymc_arm.models.pieces`; rates are those of
+    the tails, infinite where the density ends. On the whole numbers, a piece holds its first
     node and what comes before the second, and the last node is a piece of its own.
     ``log_mass_error`` says how far the log of the mass may be off, from two resolutions;
     ``missed`` is the part of it that no draw would show, and that no correction mends.
@@ -117,17 +117,18 @@ def quadrature(conditional: Conditional, reference: Reference, size: int) -> Gri
     pieces = find_pieces(conditional, line, reference.nodes, size)
     log_scale = np.log(line.scale)
     with np.errstate(over="ignore"):
-        rates = [rate / line.scale for rate in (pieces.low_rate, pieces.high_rate)]
+        low_rate, high_rate = pieces.low_rate / line.scale, pieces.high_rate / line.scale
     return Grid(
-        line.center + line.scale * pieces.nodes,
-        pieces.left,
-        pieces.right,
-        pieces.bends,
-        *rates,
-        pieces.log_masses + log_scale,
-        pieces.log_total + log_scale,
-        pieces.error,
-        pieces.missed,
+        nodes=line.center + line.scale * pieces.nodes,
+        left=pieces.left,
+        right=pieces.right,
+        bends=pieces.bends,
+        low_rate=low_rate,
+        high_rate=high_rate,
+        log_masses=pieces.log_masses + log_scale,
+        log_mass=pieces.log_total + log_scale,
+        log_mass_error=pieces.error,
+        missed=pieces.missed,
     )
 
 

@@ -40,16 +40,18 @@ BISECTIONS = 50
 class Doubt(NamedTuple):
     """How far the pieces may be wrong, an array (rows, pieces) each.
 
-    ``deviation`` is how far, in nats, the ends are from what their neighbours predict. ``log_gap``
-    is the log of the mass between the chord and the lines that continue the pieces on both sides:
-    no log-concave density is outside of them. ``gap`` is their largest distance, and ``apex`` where
-    it is, between 0 and 1.
+    ``deviation`` is how far, in nats, the ends are from what their neighbours predict. ``gap`` is
+    the largest distance between the chord and the lines that continue the pieces on both sides: no
+    log-concave density is outside of them. ``apex`` is where it is, between 0 and 1. A piece is
+    ``unresolved`` if one of the two is too large, and then ``log_gap`` is the log of the mass
+    between chord and lines.
     """
 
     deviation: np.ndarray
     log_gap: np.ndarray
     gap: np.ndarray
     apex: np.ndarray
+    unresolved: np.ndarray
 
 
 def is_zero(values: np.ndarray) -> np.ndarray:
@@ -177,40 +179,54 @@ def draw_places(uniform: np.ndarray, rise: np.ndarray, bend: np.ndarray) -> np.n
     return np.where(rise > 0, 1.0 - from_top, from_top)
 
 
-def doubts(nodes: np.ndarray, values: np.ndarray, slopes: np.ndarray, *, curved: bool) -> Doubt:
+def doubts(
+    nodes: np.ndarray,
+    values: np.ndarray,
+    slopes: np.ndarray,
+    *,
+    curved: bool,
+    largest_gap: float,
+    largest_deviation: float,
+) -> Doubt:
     """Return how far the pieces may be wrong; ``curved`` says whether they are parabolas."""
-    width = np.diff(nodes, axis=1)
+    deviation = np.abs(_deviations(nodes, slopes, curved))
+    deviation = np.fmax(deviation[:, :-1], deviation[:, 1:])
+    deviation = np.where(np.isnan(deviation), 0.0, deviation)
     missing = np.full((len(nodes), 1), np.nan)
     before = np.concatenate([missing, slopes[:, :-1]], axis=1)
     after = np.concatenate([slopes[:, 1:], missing], axis=1)
-    left, right = values[:, :-1], values[:, 1:]
-    rise = right - left
+    width = np.diff(nodes, axis=1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # How far the lines of the neighbours rise above the chord, from either side.
+        rising = np.where(before > slopes, (before - slopes) * width, 0.0)
+        falling = np.where(after < slopes, (slopes - after) * width, 0.0)
+        both = rising + falling
+        meet = falling / np.where(both > 0, both, 1.0)
+        apex = np.where(falling > 0, np.where(rising > 0, meet, 0.0), 1.0)
+        gap = np.where((rising > 0) & (falling > 0), rising * meet, both)
+    unresolved = (gap > largest_gap) | (deviation > largest_deviation)
+    log_gap = np.full_like(gap, LOG_ZERO)
+    some = np.nonzero(unresolved & (gap > 0))
+    if len(some[0]):
+        left, right = values[:, :-1][some], values[:, 1:][some]
+        log_gap[some] = _log_gaps(width[some], left, right, gap[some], apex[some])
+    return Doubt(deviation, log_gap, gap, apex, unresolved)
+
+
+def _log_gaps(
+    width: np.ndarray, left: np.ndarray, right: np.ndarray, gap: np.ndarray, apex: np.ndarray
+) -> np.ndarray:
+    """Return the log of the mass between chords and two lines that meet above them."""
+    top = left + (right - left) * apex + gap
+    flat = np.zeros_like(width)
     with np.errstate(all="ignore"):
-        # The lines of the neighbours, where they are above the chord.
-        rising = np.where(before > slopes, before * width, rise)
-        falling = np.where(after < slopes, -after * width, -rise)
-        total = rising + falling
-        apex = np.where(total > 0, (rise + falling) / total, 0.5)
-        apex = np.clip(np.where(before > slopes, np.where(after < slopes, apex, 1.0), 0.0), 0, 1)
-        top = np.where(before > slopes, left + rising * apex, right + falling * (1 - apex))
-        gap = top - (left + rise * apex)
-        flat = np.zeros_like(width)
-        parts = [
+        envelope = np.logaddexp(
             parabolic_log_masses(apex * width, left, top, flat),
             parabolic_log_masses((1 - apex) * width, top, right, flat),
-        ]
-        envelope = np.logaddexp(*parts)
+        )
         chord = parabolic_log_masses(width, left, right, flat)
-        log_gap = envelope + np.log(-np.expm1(np.minimum(chord - envelope, 0.0)))
-    known = ~np.isnan(slopes) & np.isfinite(gap) & (gap > 0)
-    deviation = np.abs(_deviations(nodes, slopes, curved))
-    deviation = np.fmax(deviation[:, :-1], deviation[:, 1:])
-    return Doubt(
-        np.where(np.isnan(deviation), 0.0, deviation),
-        np.where(known & np.isfinite(log_gap), log_gap, LOG_ZERO),
-        np.where(known, gap, 0.0),
-        np.where(known, apex, 0.5),
-    )
+        result = envelope + np.log(-np.expm1(np.minimum(chord - envelope, 0.0)))
+    return np.where(np.isfinite(result), result, LOG_ZERO)
 
 
 def _curvatures(nodes: np.ndarray, slopes: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_arm.algorithm.path import select
 from pymc_arm.models.pieces import (
     LOG_ZERO,
     Doubt,
@@ -171,15 +172,20 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Pieces:
     log_total = log_sum(everything)
     safe_total = np.where(np.isfinite(log_total), log_total, 0.0)[:, None]
 
-    doubt = doubts(nodes, values, slopes, curved=not line.whole)
+    doubt = doubts(
+        nodes,
+        values,
+        slopes,
+        curved=not line.whole,
+        largest_gap=LARGEST_GAP,
+        largest_deviation=LARGEST_DEVIATION,
+    )
     with np.errstate(over="ignore"):
         share = np.exp(log_masses - safe_total)
         potential = np.exp(np.minimum(doubt.log_gap - safe_total, 600.0))
         tail_share = np.exp(np.column_stack(log_tails) - safe_total).sum(axis=1)
-    potential, deviation = np.where(single, 0.0, potential), np.where(single, 0.0, doubt.deviation)
-    hides = (doubt.gap > LARGEST_GAP) & ~single
-    unresolved = hides | (deviation > LARGEST_DEVIATION)
-    in_doubt = REMAINDER * share * deviation
+    unresolved = doubt.unresolved & ~single
+    in_doubt = np.where(single, 0.0, REMAINDER * share * doubt.deviation)
     in_doubt = np.where(unresolved, np.maximum(potential, in_doubt), in_doubt)
     edges = np.where(edge, share, 0.0)
     seldom_drawn = unresolved | (share < RARE)
@@ -194,24 +200,22 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Pieces:
         log_score = np.where(in_doubt > 1e100, doubt.log_gap - safe_total, np.log(excess))
     alive = ~is_zero(peak)
     return Pieces(
-        nodes,
-        values,
-        left,
-        right,
-        bends,
-        *(
-            np.where(is_zero(tail), np.inf, rate)
-            for rate, tail in zip(rates, log_tails, strict=True)
-        ),
-        log_masses,
-        log_total,
-        log_score,
-        error,
-        seldom + tail_share,
-        opened[0] & alive,
-        opened[1] & alive,
-        unsettled & alive,
-        doubt,
+        nodes=nodes,
+        values=values,
+        left=left,
+        right=right,
+        bends=bends,
+        low_rate=np.where(is_zero(log_tails[0]), np.inf, rates[0]),
+        high_rate=np.where(is_zero(log_tails[1]), np.inf, rates[1]),
+        log_masses=log_masses,
+        log_total=log_total,
+        log_score=log_score,
+        error=error,
+        missed=seldom + tail_share,
+        open_low=opened[0] & alive,
+        open_high=opened[1] & alive,
+        unsettled=unsettled & alive,
+        doubt=doubt,
     )
 
 
@@ -220,7 +224,7 @@ def _propose(pieces: Pieces, line: Line) -> list[tuple[np.ndarray, np.ndarray]]:
     proposals = []
     rows = np.flatnonzero(pieces.unsettled)
     if len(rows):
-        part = _take_rows(pieces, rows)
+        part = select(pieces, rows)
         first = part.log_score.argmax(axis=1)
         peaked = np.zeros(len(rows), dtype=bool)
         if not line.whole:
@@ -230,7 +234,7 @@ def _propose(pieces: Pieces, line: Line) -> list[tuple[np.ndarray, np.ndarray]]:
         proposals.append((rows[~peaked], inside[~peaked]))
     rows = np.flatnonzero(pieces.open_low | pieces.open_high)
     if len(rows):
-        proposals.append((rows, _outward(_take_rows(pieces, rows))))
+        proposals.append((rows, _outward(select(pieces, rows))))
     return [(rows, places) for rows, places in proposals if len(rows)]
 
 
@@ -339,11 +343,6 @@ def _insert(
     return nodes[:, :longest], values[:, :longest]
 
 
-def _take_rows(pieces: Pieces, rows: np.ndarray) -> Pieces:
-    doubt = Doubt(*(part[rows] for part in pieces.doubt))
-    return Pieces(*(part[rows] for part in pieces[:-1]), doubt)
-
-
 def _widen(pieces: Pieces, nodes: np.ndarray, values: np.ndarray) -> Pieces:
     """Add empty pieces at the ends of all rows, for the nodes that some of them got."""
     missing = ((0, 0), (0, nodes.shape[1] - pieces.nodes.shape[1]))
@@ -359,7 +358,7 @@ def _widen(pieces: Pieces, nodes: np.ndarray, values: np.ndarray) -> Pieces:
         bends=pad(pieces.bends, 0.0),
         log_masses=pad(pieces.log_masses, LOG_ZERO),
         log_score=pad(pieces.log_score, -np.inf),
-        doubt=Doubt(*(pad(part, 0.0) for part in pieces.doubt)),
+        doubt=Doubt(*(pad(part, 0) for part in pieces.doubt)),
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_arm.algorithm.path import select
+from pymc_arm.algorithm.path import join, select
 from pymc_arm.models.pieces import (
     LOG_ZERO,
     Doubt,
@@ -85,9 +85,9 @@ class Line(NamedTuple):
 class Pieces(NamedTuple):
     """Nodes t, and the density in pieces between them, a row for each particle.
 
-    ``log_score`` is the log of the share of the mass that each piece may be wrong by, and ``error``
-    that of all of them; ``missed`` is the part of it that draws would not show. Beyond
-    the outermost nodes the density falls at the rates, or is zero where a rate is infinite.
+    ``error`` is the share of the mass by which it may be wrong, and ``missed`` the part of it that
+    draws would not show. Beyond the outermost nodes the density falls at the rates, or is zero
+    where a rate is infinite.
     """
 
     nodes: np.ndarray
@@ -99,34 +99,76 @@ class Pieces(NamedTuple):
     high_rate: np.ndarray
     log_masses: np.ndarray
     log_total: np.ndarray
-    log_score: np.ndarray
     error: np.ndarray
     missed: np.ndarray
+
+    def widen(self, count: int) -> "Pieces":
+        """Return the same with ``count`` empty pieces more at the end of each row."""
+        if not count:
+            return self
+        missing = ((0, 0), (0, count))
+        fill = {"left": LOG_ZERO, "right": LOG_ZERO, "bends": 0.0, "log_masses": LOG_ZERO}
+        padded = {
+            name: np.pad(getattr(self, name), missing, constant_values=value)
+            for name, value in fill.items()
+        }
+        ends = {
+            name: np.pad(getattr(self, name), missing, mode="edge") for name in ("nodes", "values")
+        }
+        return self._replace(**padded, **ends)
+
+
+class _Assessed(NamedTuple):
+    """Pieces, what is in doubt of them, and what is still to do.
+
+    ``log_score`` is the log of how much more is in doubt in a piece than is tolerated.
+    """
+
+    pieces: Pieces
+    doubt: Doubt
+    log_score: np.ndarray
     open_low: np.ndarray
     open_high: np.ndarray
     unsettled: np.ndarray
-    doubt: Doubt
+
+    @property
+    def unfinished(self) -> np.ndarray:
+        """Which rows need more nodes."""
+        return self.unsettled | self.open_low | self.open_high
 
 
 def find_pieces(conditional: Conditional, line: Line, start: np.ndarray, size: int) -> Pieces:
     """Return the density of each of ``size`` rows, from common nodes ``start`` on."""
-    everything = np.arange(size)
+    rows = np.arange(size)
     nodes = np.tile(np.unique(np.clip(start, line.low, line.high)), (size, 1))
-    values = _evaluate(conditional, line, nodes, everything)
-    pieces = _assess(nodes, values, line)
-    for _ in range(ROUNDS):
-        tails = pieces.open_low | pieces.open_high
-        if not (pieces.unsettled | tails).any():
+    values = _evaluate(conditional, line, nodes, rows)
+    finished: list[tuple[np.ndarray, Pieces]] = []
+    for number in range(ROUNDS):
+        assessed = _assess(nodes, values, line)
+        more = assessed.unfinished
+        if number == ROUNDS - 1 or not more.any():
+            finished.append((rows, assessed.pieces))
             break
-        for rows, places in _propose(pieces, line):
-            nodes, values = _insert(conditional, line, nodes, values, rows, places)
-        changed = np.flatnonzero(pieces.unsettled | tails)
-        if len(changed) == size:
-            pieces = _assess(nodes, values, line)
-            continue
-        part = _assess(nodes[changed], values[changed], line)
-        pieces = _replace_rows(_widen(pieces, nodes, values), changed, part)
-    return pieces
+        if not more.all():
+            finished.append((rows[~more], select(assessed.pieces, ~more)))
+            rows, assessed = rows[more], select(assessed, more)
+        nodes, values = assessed.pieces.nodes, assessed.pieces.values
+        for some, places in _propose(assessed, line):
+            places = np.clip(np.rint(places) if line.whole else places, line.low, line.high)
+            found = _evaluate(conditional, line, places, rows[some])
+            nodes, values = _insert(nodes, values, some, places, found)
+    return _assemble(finished, size)
+
+
+def _assemble(finished: list[tuple[np.ndarray, Pieces]], size: int) -> Pieces:
+    """Return the rows in their order, all of the same length."""
+    longest = max(pieces.nodes.shape[1] for _, pieces in finished)
+    wide = [pieces.widen(longest - pieces.nodes.shape[1]) for _, pieces in finished]
+    if len(wide) == 1:
+        return wide[0]
+    place = np.empty(size, dtype=int)
+    place[np.concatenate([rows for rows, _ in finished])] = np.arange(size)
+    return select(join(wide), place)
 
 
 def _evaluate(
@@ -136,7 +178,7 @@ def _evaluate(
     return np.where(np.isfinite(values), values, LOG_ZERO)
 
 
-def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Pieces:
+def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> _Assessed:
     """Return the pieces between nodes, and which of them are in doubt."""
     rows = np.arange(len(nodes))
     width, zero = np.diff(nodes, axis=1), is_zero(values)
@@ -199,7 +241,7 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Pieces:
     with np.errstate(divide="ignore"):
         log_score = np.where(in_doubt > 1e100, doubt.log_gap - safe_total, np.log(excess))
     alive = ~is_zero(peak)
-    return Pieces(
+    pieces = Pieces(
         nodes=nodes,
         values=values,
         left=left,
@@ -209,32 +251,29 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Pieces:
         high_rate=np.where(is_zero(log_tails[1]), np.inf, rates[1]),
         log_masses=log_masses,
         log_total=log_total,
-        log_score=log_score,
         error=error,
         missed=seldom + tail_share,
-        open_low=opened[0] & alive,
-        open_high=opened[1] & alive,
-        unsettled=unsettled & alive,
-        doubt=doubt,
     )
+    open_low, open_high = (side & alive for side in opened)
+    return _Assessed(pieces, doubt, log_score, open_low, open_high, unsettled & alive)
 
 
-def _propose(pieces: Pieces, line: Line) -> list[tuple[np.ndarray, np.ndarray]]:
+def _propose(assessed: _Assessed, line: Line) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return rows and their new places."""
     proposals = []
-    rows = np.flatnonzero(pieces.unsettled)
+    rows = np.flatnonzero(assessed.unsettled)
     if len(rows):
-        part = select(pieces, rows)
+        part = select(assessed, rows)
         first = part.log_score.argmax(axis=1)
         peaked = np.zeros(len(rows), dtype=bool)
         if not line.whole:
-            around, peaked = _around_peak(part, first)
+            around, peaked = _around_peak(part.pieces, first)
             proposals.append((rows[peaked], around[peaked]))
         inside = np.where(_hides(part, first)[:, None], _scan(part, first), _halve(part))
         proposals.append((rows[~peaked], inside[~peaked]))
-    rows = np.flatnonzero(pieces.open_low | pieces.open_high)
+    rows = np.flatnonzero(assessed.open_low | assessed.open_high)
     if len(rows):
-        proposals.append((rows, _outward(select(pieces, rows))))
+        proposals.append((rows, _outward(select(assessed, rows))))
     return [(rows, places) for rows, places in proposals if len(rows)]
 
 
@@ -254,27 +293,31 @@ def _around_peak(pieces: Pieces, chosen: np.ndarray) -> tuple[np.ndarray, np.nda
     return places, peaked
 
 
-def _hides(pieces: Pieces, chosen: np.ndarray) -> np.ndarray:
+def _hides(assessed: _Assessed, chosen: np.ndarray) -> np.ndarray:
     """Whether a piece of each row may hide a peak, or the end of the support."""
     rows = np.arange(len(chosen))
-    empty = is_zero(pieces.values[rows, chosen]) | is_zero(pieces.values[rows, chosen + 1])
-    return empty | (pieces.doubt.gap[rows, chosen] > LARGEST_GAP)
+    values = assessed.pieces.values
+    empty = is_zero(values[rows, chosen]) | is_zero(values[rows, chosen + 1])
+    return empty | (assessed.doubt.gap[rows, chosen] > LARGEST_GAP)
 
 
-def _scan(pieces: Pieces, chosen: np.ndarray) -> np.ndarray:
+def _scan(assessed: _Assessed, chosen: np.ndarray) -> np.ndarray:
     """Return places from end to end of one piece of each row, and where its peak may be."""
     rows = np.arange(len(chosen))
-    first, last = pieces.nodes[rows, chosen], pieces.nodes[rows, chosen + 1]
-    apex = np.clip(pieces.doubt.apex[rows, chosen], 0.02, 0.98)
+    nodes = assessed.pieces.nodes
+    first, last = nodes[rows, chosen], nodes[rows, chosen + 1]
+    apex = np.clip(assessed.doubt.apex[rows, chosen], 0.02, 0.98)
     places = np.column_stack([apex, *np.broadcast_to(EVENLY[:, None], (len(EVENLY), len(rows)))])
     return first[:, None] + (last - first)[:, None] * places
 
 
-def _halve(pieces: Pieces) -> np.ndarray:
+def _halve(assessed: _Assessed) -> np.ndarray:
     """Return a place in each of the pieces most in doubt."""
-    count = min(len(EVENLY) + 1, pieces.log_score.shape[1])
-    chosen = np.argsort(-pieces.log_score, axis=1)[:, :count]
-    scores = np.take_along_axis(pieces.log_score, chosen, axis=1)
+    pieces, log_score = assessed.pieces, assessed.log_score
+    count = len(EVENLY) + 1
+    chosen = np.argsort(-log_score, axis=1)[:, :count]
+    chosen = np.pad(chosen, ((0, 0), (0, count - chosen.shape[1])), mode="edge")
+    scores = np.take_along_axis(log_score, chosen, axis=1)
     first = np.take_along_axis(pieces.nodes, chosen, axis=1)
     last = np.take_along_axis(pieces.nodes, chosen + 1, axis=1)
     rise = np.take_along_axis(pieces.right - pieces.left, chosen, axis=1)
@@ -285,13 +328,13 @@ def _halve(pieces: Pieces) -> np.ndarray:
     return np.where(scores > scores[:, :1] - NEGLIGIBLE, places, first)
 
 
-def _outward(pieces: Pieces) -> np.ndarray:
+def _outward(assessed: _Assessed) -> np.ndarray:
     """Return a place beyond each end that is not far enough out, or the end itself.
 
     It is where the parabola through the three outermost nodes is far enough below the peak, which
     may be its own.
     """
-    nodes, values = pieces.nodes, pieces.values
+    nodes, values = assessed.pieces.nodes, assessed.pieces.values
     span = np.maximum(nodes[:, -1] - nodes[:, 0], 1.0)
     peak, slopes = values.max(axis=1), slopes_between(nodes, values)
     last = np.maximum((np.diff(nodes, axis=1) > 0).sum(axis=1) - 1, 0)
@@ -299,7 +342,7 @@ def _outward(pieces: Pieces) -> np.ndarray:
     curvatures = outer_curvatures(nodes, slopes, last)
     ends = []
     for side, opened, rate, curvature in zip(
-        (0, -1), (pieces.open_low, pieces.open_high), rates, curvatures, strict=True
+        (0, -1), (assessed.open_low, assessed.open_high), rates, curvatures, strict=True
     ):
         with np.errstate(all="ignore"):
             # The slope at the node itself is steeper than that of the piece, by a little.
@@ -314,55 +357,22 @@ def _outward(pieces: Pieces) -> np.ndarray:
 
 
 def _insert(
-    conditional: Conditional,
-    line: Line,
-    nodes: np.ndarray,
-    values: np.ndarray,
-    rows: np.ndarray,
-    places: np.ndarray,
+    nodes: np.ndarray, values: np.ndarray, rows: np.ndarray, places: np.ndarray, found: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Add nodes to some rows, in order, those that are there already at the end."""
-    places = np.clip(np.rint(places) if line.whole else places, line.low, line.high)
-    found = _evaluate(conditional, line, places, rows)
+    """Add nodes to some rows, in order; what is there already goes to the end as an empty piece."""
     count = places.shape[1]
     nodes = np.concatenate([nodes, np.repeat(nodes[:, -1:], count, axis=1)], axis=1)
     values = np.concatenate([values, np.repeat(values[:, -1:], count, axis=1)], axis=1)
     nodes[rows, -count:], values[rows, -count:] = places, found
     order = np.argsort(nodes[rows], axis=1, kind="stable")
     own = np.take_along_axis(nodes[rows], order, axis=1)
-    own_values = np.take_along_axis(values[rows], order, axis=1)
     # Nodes that rounding can't tell apart would give slopes that are noise.
     double = np.zeros_like(own, dtype=bool)
     double[:, 1:] = np.diff(own, axis=1) <= 1e-12 * np.abs(own[:, 1:])
-    order = np.argsort(double, axis=1, kind="stable")
-    own, own_values = (np.take_along_axis(array, order, axis=1) for array in (own, own_values))
+    order = np.take_along_axis(order, np.argsort(double, axis=1, kind="stable"), axis=1)
     kept = np.minimum(np.arange(own.shape[1]), (~double).sum(axis=1)[:, None] - 1)
-    nodes[rows] = np.take_along_axis(own, kept, axis=1)
-    values[rows] = np.take_along_axis(own_values, kept, axis=1)
+    order = np.take_along_axis(order, kept, axis=1)
+    nodes[rows] = np.take_along_axis(nodes[rows], order, axis=1)
+    values[rows] = np.take_along_axis(values[rows], order, axis=1)
     longest = 2 + int(np.flatnonzero((np.diff(nodes, axis=1) > 0).any(axis=0))[-1])
     return nodes[:, :longest], values[:, :longest]
-
-
-def _widen(pieces: Pieces, nodes: np.ndarray, values: np.ndarray) -> Pieces:
-    """Add empty pieces at the ends of all rows, for the nodes that some of them got."""
-    missing = ((0, 0), (0, nodes.shape[1] - pieces.nodes.shape[1]))
-
-    def pad(array: np.ndarray, value: float) -> np.ndarray:
-        return np.pad(array, missing, constant_values=value)
-
-    return pieces._replace(
-        nodes=nodes,
-        values=values,
-        left=pad(pieces.left, LOG_ZERO),
-        right=pad(pieces.right, LOG_ZERO),
-        bends=pad(pieces.bends, 0.0),
-        log_masses=pad(pieces.log_masses, LOG_ZERO),
-        log_score=pad(pieces.log_score, -np.inf),
-        doubt=Doubt(*(pad(part, 0) for part in pieces.doubt)),
-    )
-
-
-def _replace_rows(pieces: Pieces, rows: np.ndarray, part: Pieces) -> Pieces:
-    for whole, new in zip((*pieces[:-1], *pieces.doubt), (*part[:-1], *part.doubt), strict=True):
-        whole[rows] = new
-    return pieces

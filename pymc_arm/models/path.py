@@ -201,8 +201,8 @@ class GenericPath(Path):
             return recent[2]
         affected, weights = self._affected(n)
 
-        def conditional(values: np.ndarray) -> np.ndarray:
-            return self._at_values(particles, coordinate, values, affected, weights)
+        def conditional(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return self._at_values(particles[rows], coordinate, values, affected, weights)
 
         if step.method == "enumerate":
             support = self._supports[coordinate]

@@ -16,9 +16,10 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.errors import TimeLimitError
+from pymc_arm.evidence.bridge import Bridge
 from pymc_arm.evidence.modes import find_missed
-from pymc_arm.evidence.refine import Bridge, refine_chains
-from pymc_arm.results import FLOOR, Estimates, select_estimate
+from pymc_arm.evidence.refine import refine_chains
+from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.chains import Chain, Task, pilot
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
 from pymc_arm.running.checkpoint.identity import versions
@@ -76,10 +77,6 @@ class Options:
                 not isinstance(value, int | float | np.number) or not 0 < value < np.inf
             ):
                 raise ValueError(f"{name}={value!r} must be a positive number, or None.")
-        if self.target_se is not None and self.target_se <= FLOOR:
-            raise ValueError(
-                f"target_se={self.target_se} is too small: integrals alone may be off by {FLOOR}."
-            )
         check_choice("allocation", self.allocation, ("adaptive", "pilot", "optimal"))
         check_choice("refine", self.refine, (True, False, "auto"))
         if self.budget is not None and self.allocation != "optimal":
@@ -200,8 +197,8 @@ def path_rounds(
         if options.refine:
             with one_blas_thread():
                 refined = _refine(path, results, spare.spawn(len(results)), workers)
-        estimates = select_estimate(refined, options.refine)
-        error = estimates.evidence.standard_error
+        estimates = estimate_chains(refined)
+        error = estimates.sampling.standard_error
         more = _chains_to_add(error, options.target_se, len(results), int(options.chains))
         if None in ended or (more and deadline is not None and time.time() > deadline):
             ended_by = "time_limit"
@@ -223,6 +220,8 @@ def path_rounds(
         "chains_started": requested,
         "flat": ", ".join(path.flat),
     }
+    refined, represented = represent_posterior(path, refined, spare.spawn(1)[0])
+    recorded |= represented
     clouds = [path.continuous(c.particles) for c in refined if c.particles is not None]
     points = [cloud for cloud in clouds if cloud is not None]
     if points:

@@ -57,6 +57,8 @@ class Bridge:
         The share of the draws of the posterior at which f / q is larger than at any draw of q.
     method
         ``"bridge"`` or ``"importance"``.
+    modes_share
+        The share of Z at modes that were given to q besides the cloud; NaN if that is not known.
     particles
         Draws of the posterior through q, or None where q is not good enough for that.
     """
@@ -71,6 +73,7 @@ class Bridge:
     effective_draws: float = 0.0
     unreached: float = 0.0
     method: str = "bridge"
+    modes_share: float = np.nan
     particles: Any = field(default=None, repr=False, compare=False)
 
     @property

@@ -22,7 +22,8 @@ posterior better than the particles do: they do not remember the path.
 
 Where importance sampling and the bridge contradict each other and q reaches every particle, it is
 the particles that are wrong (they have the wrong share of a mode, say), and importance sampling,
-which does not use them, has the last word.
+which does not use them, has the last word. So it has where a search found modes without particles:
+they become components of q, and draws of that decide what they weigh.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,8 +34,9 @@ import numpy as np
 
 from pymc_arm.algorithm.path import join, select
 from pymc_arm.algorithm.resampling import log_mean_exp, log_sum_exp, multinomial, normalize
-from pymc_arm.evidence.approximation import Approximation, fit
+from pymc_arm.evidence.approximation import Approximation, Combined, fit
 from pymc_arm.evidence.bridge import Bridge, bridge, importance, sides_differ
+from pymc_arm.evidence.modes import Summit
 from pymc_arm.evidence.spaces import RefinementSpace
 
 __all__ = ["refine_chains"]
@@ -45,6 +47,9 @@ GOOD_OVERLAP = 0.7
 FIRST_PROPOSALS = 2
 TRIAL_PARTICLES = 200
 # A q hardly gains from more draws than this, and many chains have many more.
+# A mode with a smaller share of Z than this, by draws of q, needs no repair: it would move log Z by
+# as much, and Laplace's method was off by a factor of five.
+NEGLIGIBLE_SHARE = 0.01
 MOST_FITTED = 10_000
 MOST_FITTED_PER_DIMENSION = 1000
 
@@ -58,6 +63,8 @@ def refine_chains(
     generators: Sequence[np.random.Generator],
     founders: Sequence[np.ndarray],
     map_fn: MapFunction | None = None,
+    summits: Sequence[Summit] = (),
+    log_evidence: float = 0.0,
 ) -> list[Bridge]:
     """Bridge each cloud with an approximation fitted to the others, and draw through that.
 
@@ -73,6 +80,10 @@ def refine_chains(
         For each cloud, which particles descend from the same one: they may be alike.
     map_fn
         Calls a function of the number of a cloud for each of so many: by default one after another.
+    summits
+        Modes that a search has found in the first of the spaces.
+    log_evidence
+        The exploring estimate, to which the masses of summits are compared.
     """
     if len(clouds) == 1:
         # Families stay together, so that the halves are independent.
@@ -80,16 +91,21 @@ def refine_chains(
         order = np.argsort(generators[0].permutation(own.max() + 1)[own], kind="stable")
         parts = np.split(order, [len(order) // 2])
         halves, kin = [select(clouds[0], part) for part in parts], [own[part] for part in parts]
-        two = refine_chains(spaces, halves, generators[0].spawn(2), kin, map_fn)
+        two = refine_chains(
+            spaces, halves, generators[0].spawn(2), kin, map_fn, summits, log_evidence
+        )
         return [_join_halves(two)]
     some = _thin(clouds, *spaces[0].points(clouds[0]).shape)
     space = _choose(spaces, clouds[0], some[1:], generators[0]) if len(spaces) > 1 else spaces[0]
+
+    modes = _Modes(tuple(summits), log_evidence)
 
     def refine(number: int) -> Bridge:
         others = join([c for k, c in enumerate(some) if k != number])
         rng, own = generators[number], founders[number]
         found = _fit_and_bridge(space, clouds[number], others, rng, own)
-        return replace(found, variance=found.variance + found.cloud_variance)
+        found = replace(found, variance=found.variance + found.cloud_variance)
+        return _with_modes(spaces[0], found, clouds[number], others, rng, own, modes)
 
     return (
         [refine(n) for n in range(len(clouds))] if map_fn is None else map_fn(refine, len(clouds))
@@ -137,6 +153,7 @@ def _join_halves(two: Sequence[Bridge]) -> Bridge:
         effective_draws=sum(b.effective_draws for b in two),
         unreached=max(b.unreached for b in two),
         method=two[0].method if two[0].method == two[1].method else "bridge",
+        modes_share=float(np.mean([b.modes_share for b in two])),
         particles=None if any(part is None for part in drawn) else join(drawn),
     )
 
@@ -181,19 +198,94 @@ class _Proposals:
         return np.concatenate(self.log_weights)
 
 
+@dataclass(frozen=True)
+class _Modes:
+    """Summits that a search has found, and log Z as exploring has it."""
+
+    summits: tuple[Summit, ...]
+    log_evidence: float
+
+    @property
+    def any_missed(self) -> bool:
+        """Whether particles lack at one of them."""
+        return any(summit.missed for summit in self.summits)
+
+    def added_to(self, approximation: Approximation) -> Combined:
+        """Return a density with a component at each summit."""
+        return Combined.of(
+            [approximation, *(summit.component for summit in self.summits)],
+            [self.log_evidence, *(summit.log_mass for summit in self.summits)],
+        )
+
+
+def _with_modes(
+    space: RefinementSpace,
+    found: Bridge,
+    cloud: Any,
+    others: Any,
+    rng: np.random.Generator,
+    founders: np.ndarray,
+    modes: _Modes,
+) -> Bridge:
+    """Return a bridge from a q with summits in it, where the one without them does not do.
+
+    If particles have missed a mode, draws of q alone decide what it weighs. If they have not, but q
+    is bad, a component at each summit may be what it lacks.
+    """
+    if modes.any_missed:
+        weighed = _weigh_modes(space, others, rng, len(founders), modes)
+        if not weighed.trustworthy:
+            return found
+        if weighed.modes_share >= NEGLIGIBLE_SHARE:
+            return weighed
+        return replace(found, modes_share=weighed.modes_share)
+    if found.trustworthy or len(modes.summits) < 2:
+        return found
+    again = _fit_and_bridge(space, cloud, others, rng, founders, modes)
+    again = replace(again, variance=again.variance + again.cloud_variance)
+    return again if again.trustworthy else found
+
+
+def _weigh_modes(
+    space: RefinementSpace, others: Any, rng: np.random.Generator, size: int, modes: _Modes
+) -> Bridge:
+    """Estimate log Z by importance sampling from a q with a component at each summit."""
+    space = space.fit_to(others)
+    combined = modes.added_to(_fit(space, others, rng))
+    # What the components hold that q would not have had without them.
+    trial = combined.draw(rng, FIRST_PROPOSALS * size)
+    weights = space.draw_log_ratio(rng, trial) - combined.log_density(trial)
+    weights = normalize(np.where(np.isnan(weights), -np.inf, weights))
+    share = float(np.exp(weights) @ combined.share_of_others(trial))
+    proposals = _Proposals(space, combined, rng, size)
+    for _ in range(space.proposals // FIRST_PROPOSALS):
+        proposals.draw(FIRST_PROPOSALS * size)
+    found = importance(proposals.all_log_weights, combined.components)
+    found = replace(found, modes_share=share)
+    return replace(found, particles=proposals.picked) if found.represents(size) else found
+
+
+def _fit(space: RefinementSpace, others: Any, rng: np.random.Generator) -> Approximation:
+    """Fit a density to points of a space."""
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        return space.draw_log_ratio(rng, points)
+
+    return fit(log_density, rng, space.points(others), space.score)
+
+
 def _fit_and_bridge(
     space: RefinementSpace,
     cloud: Any,
     others: Any,
     rng: np.random.Generator,
     founders: np.ndarray | None = None,
+    modes: _Modes | None = None,
 ) -> Bridge:
     space = space.fit_to(others)
-
-    def log_density(points: np.ndarray) -> np.ndarray:
-        return space.draw_log_ratio(rng, points)
-
-    approximation = fit(log_density, rng, space.points(others), space.score)
+    approximation = _fit(space, others, rng)
+    if modes is not None:
+        approximation = modes.added_to(approximation)
     points = space.points(cloud)
     size = len(points)
     at_draws = space.log_ratio(cloud) - approximation.log_density(points)

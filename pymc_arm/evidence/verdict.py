@@ -114,8 +114,8 @@ class Facts:
         The same of the bridges; NaN where there is none.
     overlap, pareto_k
         The smallest overlap with q and the largest Pareto k; NaN where no bridge was tried.
-    repaired
-        How many modes that the particles had missed q covers.
+    repaired, repaired_share
+        How many modes that the particles had missed q covers, and their share of Z.
     missed
         The log of the mass, the expected and the found share of a mode that q does not cover.
     r_hat, effective_draws, independent_draws
@@ -147,6 +147,7 @@ class Facts:
     overlap: float = np.nan
     pareto_k: float = np.nan
     repaired: int = 0
+    repaired_share: float = np.nan
     missed: tuple[float, float, float] | None = None
     r_hat: float = np.nan
     r_hat_variable: str = ""
@@ -197,9 +198,12 @@ def judge(facts: Facts) -> Report:
     failed = any(severe for _, severe in (f for f in found if f is not None))
     notes: tuple[str, ...] = ()
     if facts.repaired:
-        modes = "a mode" if facts.repaired == 1 else f"{facts.repaired} modes"
+        one = facts.repaired == 1
+        modes = "A mode" if one else f"{facts.repaired} modes"
+        share = f"{100 * facts.repaired_share:.0f} % of Z"
         notes = (
-            f"Exploring had too few particles in {modes}; a search found and q has weighed them.",
+            f"{modes} that exploring missed {'was' if one else 'were'} found by a search, and "
+            f"weighed by draws of q: {share}.",
         )
     return Report(
         "failed" if failed else "caution" if reasons else "ok",

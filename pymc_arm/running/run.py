@@ -13,12 +13,13 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.errors import TimeLimitError
 from pymc_arm.evidence.bridge import Bridge
-from pymc_arm.evidence.modes import find_missed
-from pymc_arm.evidence.refine import refine_chains
+from pymc_arm.evidence.modes import PRIOR_STARTS, Summit, search_modes
+from pymc_arm.evidence.refine import NEGLIGIBLE_SHARE, refine_chains
 from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.chains import Chain, Task, pilot
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
@@ -193,11 +194,11 @@ def path_rounds(
         results.extend(chain for chain in ended if chain is not None)
         if not results:
             raise TimeLimitError(_nothing_finished(options))
-        refined = results
+        refined, searched = results, dict[str, Any]()
         if options.refine:
             with one_blas_thread():
-                refined = _refine(path, results, spare.spawn(len(results)), workers)
-        estimates = estimate_chains(refined)
+                refined, searched = _refine(path, results, spare.spawn(len(results)), workers)
+        estimates = estimate_chains(refined, repaired="repaired_modes" in searched)
         error = estimates.sampling.standard_error
         more = _chains_to_add(error, options.target_se, len(results), int(options.chains))
         if None in ended or (more and deadline is not None and time.time() > deadline):
@@ -226,26 +227,7 @@ def path_rounds(
     points = [cloud for cloud in clouds if cloud is not None]
     if points:
         recorded["dimension"] = points[0].shape[1]
-        if options.refine:
-            with one_blas_thread():
-                recorded |= _search_missed_modes(path, points, estimates)
-    return refined, estimates, recorded
-
-
-def _search_missed_modes(
-    path: Path, points: list[np.ndarray], estimates: Estimates
-) -> dict[str, float]:
-    """Return what is known of a mode that the particles have missed."""
-    log_evidence = estimates.evidence.log_evidence
-    # The same starting points in every run: whether a mode is found is no matter of luck.
-    summit = find_missed(path, np.concatenate(points), log_evidence, np.random.default_rng(0))
-    if summit is None:
-        return {}
-    return {
-        "missed_log_mass": summit.log_mass,
-        "missed_expected_share": summit.expected_share,
-        "missed_found_share": summit.found_share,
-    }
+    return refined, estimates, recorded | searched
 
 
 def _chains_to_add(error: float, target: float | None, chains: int, asked: int) -> int:
@@ -301,14 +283,17 @@ class _Replay:
 
 def _refine(
     path: Path, chains: list[Chain], generators: Sequence[np.random.Generator], workers: int
-) -> list[Chain]:
-    """Add a bridge estimate to each chain, if the path has a continuous space for it."""
+) -> tuple[list[Chain], dict[str, Any]]:
+    """Add a bridge estimate to each chain, if the path has a continuous space for it.
+
+    Returns the chains, and what a search for modes has found.
+    """
     if any(chain.particles is None for chain in chains):
-        return chains
+        return chains, {}
     clouds = [chain.particles for chain in chains]
     spaces = path.spaces(clouds[0])
     if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
-        return chains
+        return chains, {}
     alone = path.one_chain_at_a_time and not path.prefers_processes
     workers = 1 if alone else min(workers, max(len(chains), 2))
     founders = [chain.founders for chain in chains]
@@ -319,8 +304,33 @@ def _refine(
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(function, range(count)))
 
-    bridges = refine_chains(spaces, clouds, generators, founders, map_fn)
-    return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
+    # The same starting points in every run: whether a mode is found is no matter of luck.
+    rng = np.random.default_rng(0)
+    log_evidence = log_mean_exp(np.array([chain.log_evidence for chain in chains]))
+    prior = path.initialize(rng, PRIOR_STARTS)[0]
+    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
+    bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
+    refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
+    return refined, _describe_modes(summits, bridges)
+
+
+def _describe_modes(summits: Sequence[Summit], bridges: Sequence[Bridge]) -> dict[str, Any]:
+    """Return what is to be recorded of modes: those found, repaired, or missed for good."""
+    missed = [summit for summit in summits if summit.missed]
+    found: dict[str, Any] = {"modes_found": len(summits)}
+    if not missed:
+        return found
+    shares = np.array([bridge.modes_share for bridge in bridges])
+    if np.isnan(shares).any():
+        worst = max(missed, key=lambda summit: summit.log_mass)
+        return found | {
+            "missed_log_mass": worst.log_mass,
+            "missed_expected_share": worst.expected_share,
+            "missed_found_share": worst.found_share,
+        }
+    if np.max(shares) >= NEGLIGIBLE_SHARE:
+        found |= {"repaired_modes": len(missed), "repaired_share": float(np.mean(shares))}
+    return found
 
 
 def _nothing_finished(options: Options) -> str:

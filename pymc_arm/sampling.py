@@ -23,7 +23,7 @@ from pymc_arm._compat import (
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
-from pymc_arm.evidence.verdict import attach_verdict
+from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.identity import model_identity

@@ -6,8 +6,8 @@ import pytest
 
 import pymc_arm
 from pymc_arm import Settings, TimeLimitError, TrustWarning
-from pymc_arm.running import memory
 from pymc_arm.models.compiled import compile_model
+from pymc_arm.running import memory
 from pymc_arm.running.memory import check_memory, estimate_memory
 
 GIGABYTE = 1024**3

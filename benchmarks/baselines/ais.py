@@ -26,8 +26,8 @@ from pymc_arm._compat import InferenceTree, coords_and_dims
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Info, Run
 from pymc_arm.arguments import check_choice, check_count
-from pymc_arm.evidence.verdict import attach_verdict
-from pymc_arm.results import Estimates, Evidence, make_inference_tree, select_estimate
+from pymc_arm.diagnosis import attach_verdict
+from pymc_arm.results import Estimates, Evidence, estimate_chains, make_inference_tree
 from pymc_arm.running.backends import Request, run_chains
 from pymc_arm.running.chains import Chain, Task, spawn_generators
 
@@ -132,7 +132,7 @@ def ais(
         recorded["reverse_log_marginal_likelihood"] = reverse.log_evidence
         recorded["reverse_log_marginal_likelihood_se"] = reverse.standard_error
     tree = make_inference_tree(
-        forward, select_estimate(forward), recorded, coords=coords, dims=dims
+        forward, estimate_chains(forward), recorded, coords=coords, dims=dims
     )
     return attach_verdict(tree)
 
@@ -196,5 +196,5 @@ def _pool_reversed(chains: list[Chain]) -> Evidence:
         )
         for chain in chains
     ]
-    pooled = select_estimate(mirrored).explore
+    pooled = estimate_chains(mirrored).explore
     return replace(pooled, log_evidence=-pooled.log_evidence)

@@ -32,6 +32,11 @@ class RefinementSpace(Protocol):
     def draw_log_ratio(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Return log f(g, x) - log h(x | g) with x drawn from h: of mean f(g)."""
 
+    def draw_particles(
+        self, rng: np.random.Generator, points: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return whole particles (g, x) too, with x drawn from h, or None if they can't be made."""
+
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f(g), where it helps a fit, or None."""
 
@@ -67,12 +72,16 @@ class FullSpace:
 
     proposals = 20
 
-    def __init__(self, path: Refinable) -> None:
+    def __init__(self, path: Refinable, points_are_particles: bool = False) -> None:
         self._path = path
+        self._points_are_particles = points_are_particles
 
     def fit_to(self, particles: Any) -> "FullSpace":
-        """Return itself."""
-        return self
+        """Return the same space, which knows whether points are particles themselves."""
+        same = isinstance(particles, np.ndarray) and np.array_equal(
+            self.points(particles), particles
+        )
+        return FullSpace(self._path, same)
 
     def points(self, particles: Any) -> np.ndarray:
         """Return all coordinates."""
@@ -87,6 +96,13 @@ class FullSpace:
     def draw_log_ratio(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Return log f at points."""
         return self._path.log_density(points)
+
+    def draw_particles(
+        self, rng: np.random.Generator, points: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return the points themselves, where a path stores its particles as points."""
+        particles = points if self._points_are_particles else None
+        return particles, self.draw_log_ratio(rng, points)
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f."""

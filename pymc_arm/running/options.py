@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from pymc_arm.arguments import check_choice, check_count
-from pymc_arm.results import FLOOR
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.running.executors import check_executor
 
@@ -46,10 +45,6 @@ class Options:
                 not isinstance(value, int | float | np.number) or not 0 < value < np.inf
             ):
                 raise ValueError(f"{name}={value!r} must be a positive number, or None.")
-        if self.target_se is not None and self.target_se <= FLOOR:
-            raise ValueError(
-                f"target_se={self.target_se} is too small: integrals alone may be off by {FLOOR}."
-            )
         check_choice("allocation", self.allocation, ("adaptive", "pilot", "optimal"))
         check_choice("refine", self.refine, (True, False, "auto"))
         if self.budget is not None and self.allocation != "optimal":

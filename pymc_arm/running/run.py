@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.errors import TimeLimitError
-from pymc_arm.evidence.modes import Summit, find_missed
-from pymc_arm.evidence.refine import Bridge, refine_chains
+from pymc_arm.evidence.bridge import Bridge
+from pymc_arm.evidence.modes import PRIOR_STARTS, Summit, search_modes
+from pymc_arm.evidence.refine import NEGLIGIBLE_SHARE, refine_chains
 from pymc_arm.evidence.spaces import Refinable
-from pymc_arm.results import Estimates, select_estimate
+from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
 from pymc_arm.running.chains import Chain, Task
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
@@ -122,6 +124,7 @@ class PathRun:
         self.request = Request(path, task, generators, 0, recipe)
         self._finished: list[Chain] = []
         self._refined: list[Chain] = []
+        self._searched: dict[str, Any] = {}
         self._requested = 0
         self._ended_by = ""
 
@@ -133,13 +136,17 @@ class PathRun:
         self._finished.extend(chain for chain in ended if chain is not None)
         if not self._finished:
             raise TimeLimitError(_nothing_finished(options))
-        self._refined = self._finished
+        self._refined, self._searched = self._finished, {}
         if options.refine and not self._late():
             with one_blas_thread():
                 generators = self._spare.spawn(len(self._finished))
-                self._refined = _refine(self._path, self._finished, generators, self._workers)
-        self._estimates = select_estimate(self._refined, options.refine)
-        error = self._estimates.evidence.standard_error
+                self._refined, self._searched = _refine(
+                    self._path, self._finished, generators, self._workers
+                )
+        self._estimates = estimate_chains(
+            self._refined, repaired="repaired_modes" in self._searched
+        )
+        error = self._estimates.sampling.standard_error
         chains = len(self._finished)
         more = _chains_to_add(error, options.target_se, chains, int(options.chains))
         if None in ended or (more and self._late()):
@@ -157,10 +164,7 @@ class PathRun:
     def outcome(self) -> Outcome:
         """Return what the run amounts to."""
         options, path = self._options, self._path
-        points, missed = _continuous_points(path, self._refined), None
-        if points is not None and options.refine and not self._late():
-            with one_blas_thread():
-                missed = _search_missed_modes(path, points, self._estimates)
+        chains, represented = represent_posterior(path, self._refined, self._spare.spawn(1)[0])
         summary = RunSummary(
             draws=int(options.draws),
             chains=len(self._finished),
@@ -172,30 +176,22 @@ class PathRun:
             complete=self._ended_by in ("chains", "target_se"),
             chains_started=self._requested,
             flat=tuple(getattr(path, "flat", ())),
-            dimension=None if points is None else points.shape[1],
-            missed_log_mass=None if missed is None else missed.log_mass,
-            missed_expected_share=None if missed is None else missed.expected_share,
-            missed_found_share=None if missed is None else missed.found_share,
+            dimension=_dimension(path, chains),
+            **represented,
+            **self._searched,
         )
-        return Outcome(self._refined, self._estimates, summary)
+        return Outcome(chains, self._estimates, summary)
 
     def _late(self) -> bool:
         return self._deadline is not None and time.time() > self._deadline
 
 
-def _continuous_points(path: Path, chains: Sequence[Chain]) -> np.ndarray | None:
-    """Return the particles of all chains as points of an unbounded space, if there is one."""
+def _dimension(path: Path, chains: Sequence[Chain]) -> int | None:
+    """Return the dimension of the unbounded space that particles live in, if there is one."""
     if not isinstance(path, Refinable):
         return None
-    clouds = [path.continuous(c.particles) for c in chains if c.particles is not None]
-    points = [cloud for cloud in clouds if cloud is not None]
-    return np.concatenate(points) if points else None
-
-
-def _search_missed_modes(path: Any, points: np.ndarray, estimates: Estimates) -> Summit | None:
-    """Return a mode that the particles have missed, if there is one."""
-    # The same starting points in every run: whether a mode is found is no matter of luck.
-    return find_missed(path, points, estimates.evidence.log_evidence, np.random.default_rng(0))
+    clouds = [path.continuous(c.particles) for c in chains[:1] if c.particles is not None]
+    return clouds[0].shape[1] if clouds and clouds[0] is not None else None
 
 
 def _chains_to_add(error: float, target: float | None, chains: int, asked: int) -> int:
@@ -237,14 +233,17 @@ def _open(
 
 def _refine(
     path: Path, chains: list[Chain], generators: Sequence[np.random.Generator], workers: int
-) -> list[Chain]:
-    """Add a bridge estimate to each chain, if the path has a continuous space for it."""
+) -> tuple[list[Chain], dict[str, Any]]:
+    """Add a bridge estimate to each chain, if the path has a continuous space for it.
+
+    Returns the chains, and what a search for modes has found.
+    """
     if not isinstance(path, Refinable) or any(chain.particles is None for chain in chains):
-        return chains
+        return chains, {}
     clouds = [chain.particles for chain in chains]
     spaces = path.spaces(clouds[0])
     if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
-        return chains
+        return chains, {}
     placement = placement_of(path)
     workers = 1 if placement is Placement.SERIAL else min(workers, max(len(chains), 2))
     founders = [chain.founders for chain in chains]
@@ -255,8 +254,33 @@ def _refine(
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(function, range(count)))
 
-    bridges = refine_chains(spaces, clouds, generators, founders, map_fn)
-    return [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
+    # The same starting points in every run: whether a mode is found is no matter of luck.
+    rng = np.random.default_rng(0)
+    log_evidence = log_mean_exp(np.array([chain.log_evidence for chain in chains]))
+    prior = path.initialize(rng, PRIOR_STARTS)[0]
+    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
+    bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
+    refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
+    return refined, _describe_modes(summits, bridges)
+
+
+def _describe_modes(summits: Sequence[Summit], bridges: Sequence[Bridge]) -> dict[str, Any]:
+    """Return what is to be recorded of modes: those found, repaired, or missed for good."""
+    missed = [summit for summit in summits if summit.missed]
+    found: dict[str, Any] = {"modes_found": len(summits)}
+    if not missed:
+        return found
+    shares = np.array([bridge.modes_share for bridge in bridges])
+    if np.isnan(shares).any():
+        worst = max(missed, key=lambda summit: summit.log_mass)
+        return found | {
+            "missed_log_mass": worst.log_mass,
+            "missed_expected_share": worst.expected_share,
+            "missed_found_share": worst.found_share,
+        }
+    if np.max(shares) >= NEGLIGIBLE_SHARE:
+        found |= {"repaired_modes": len(missed), "repaired_share": float(np.mean(shares))}
+    return found
 
 
 def _nothing_finished(options: Options) -> str:

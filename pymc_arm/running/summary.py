@@ -1,26 +1,32 @@
 """What is recorded of a run besides its estimates, and how it stands in the attributes of a result.
 
 Attributes of netCDF files are numbers and strings: None is written as ``"None"``, truth values as 0
-and 1, and what does not apply is left out.
+and 1, a tuple of names as one string, and what does not apply is left out.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
 
 from pymc_arm.algorithm.settings import Settings
 
 __all__ = ["RunSummary"]
 
-SETTINGS = tuple(field.name for field in fields(Settings))
+# Written as "None" where there is none, so that a reader sees that nothing was asked for.
+ALWAYS = ("target_se", "time_limit")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """How a run was made, and what ended it.
+    """How a run was made, what ended it, and what is known of its draws and modes.
 
-    ``missed_log_mass`` and the shares tell of a mode that the particles have missed; ``flat`` are
-    data whose density is the same wherever the run has looked. ``family``, ``backend`` and
+    ``flat`` are data whose density is the same wherever the run has looked. ``draws_from`` says
+    whether draws were made through q or are particles, ``independent_draws`` how many independent
+    ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
+    ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
+    ``repaired_share`` of modes that they have missed and q has found. ``family``, ``backend`` and
     ``corrections`` are those of a model.
     """
 
@@ -35,6 +41,14 @@ class RunSummary:
     chains_started: int
     flat: tuple[str, ...] = ()
     dimension: int | None = None
+    draws_from: str | None = None
+    independent_draws: float | None = None
+    explore_r_hat: float | None = None
+    explore_r_hat_variable: str | None = None
+    explore_ess: float | None = None
+    modes_found: int | None = None
+    repaired_modes: int | None = None
+    repaired_share: float | None = None
     missed_log_mass: float | None = None
     missed_expected_share: float | None = None
     missed_found_share: float | None = None
@@ -44,20 +58,14 @@ class RunSummary:
 
     def to_attrs(self) -> dict[str, Any]:
         """Return the attributes of a result."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ALWAYS}
-        return {
-            "draws": self.draws,
-            "chains": self.chains,
-            "allocation": self.allocation,
-            **{name: _plain(getattr(self.settings, name)) for name in SETTINGS},
-            "target_se": _plain(self.target_se),
-            "time_limit": _plain(self.time_limit),
-            "ended_by": self.ended_by,
-            "complete": _plain(self.complete),
-            "chains_started": self.chains_started,
-            "flat": ", ".join(self.flat),
-            **{name: value for name, value in own.items() if value is not None},
-        }
+        found: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Settings):
+                found |= {name: _plain(setting) for name, setting in vars(value).items()}
+            elif value is not None or field.name in ALWAYS:
+                found[field.name] = _plain(value)
+        return found
 
     @classmethod
     def from_attrs(cls, attributes: Mapping[str, Any]) -> "RunSummary":
@@ -74,57 +82,29 @@ class RunSummary:
         >>> RunSummary.from_attrs(summary.to_attrs()) == summary
         True
         """
-
-        def read(name: str) -> Any:
-            value = attributes.get(name)
-            return None if value is None or str(value) == "None" else value
-
-        def number(name: str, kind: Any = float) -> Any:
-            value = read(name)
-            return None if value is None else kind(value)
-
-        known = {
-            "threshold": number("threshold"),
-            "max_rounds": number("max_rounds", int),
-            "resample_threshold": number("resample_threshold"),
-            **{name: read(name) for name in ("variant", "resampling", "move")},
-        }
-        return cls(
-            draws=int(attributes["draws"]),
-            chains=int(attributes["chains"]),
-            allocation=str(attributes["allocation"]),
-            settings=Settings(**known),
-            target_se=number("target_se"),
-            time_limit=number("time_limit"),
-            ended_by=str(attributes["ended_by"]),
-            complete=bool(int(attributes["complete"])),
-            chains_started=int(attributes["chains_started"]),
-            flat=tuple(name for name in str(attributes.get("flat", "")).split(", ") if name),
-            dimension=number("dimension", int),
-            missed_log_mass=number("missed_log_mass"),
-            missed_expected_share=number("missed_expected_share"),
-            missed_found_share=number("missed_found_share"),
-            family=read("family"),
-            backend=read("backend"),
-            corrections=read("corrections"),
-        )
-
-
-# Fields that are written one by one; the others are left out where they do not apply.
-ALWAYS = (
-    "draws",
-    "chains",
-    "allocation",
-    "settings",
-    "target_se",
-    "time_limit",
-    "ended_by",
-    "complete",
-    "chains_started",
-    "flat",
-)
+        return cls(**_read(cls, attributes), settings=Settings(**_read(Settings, attributes)))
 
 
 def _plain(value: Any) -> Any:
     """Return a value that netCDF can hold."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return int(value) if isinstance(value, bool) else "None" if value is None else value
+
+
+def _read(kind: type, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a class that attributes hold, each of its own type."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind).items():
+        if name not in attributes:
+            continue
+        value = attributes[name]
+        if str(value) == "None":
+            found[name] = None
+        elif hint == tuple[str, ...]:
+            found[name] = tuple(part for part in str(value).split(", ") if part)
+        else:
+            types = [option for option in (hint, *get_args(hint)) if option in (bool, int, float)]
+            found[name] = types[0](value) if types else str(value)
+    return found

@@ -9,8 +9,8 @@ import pytest
 
 import pymc_arm
 from pymc_arm import Settings, TimeLimitError, TrustWarning
-from pymc_arm.running import memory
 from pymc_arm._compat import get_group
+from pymc_arm.running import memory
 from pymc_arm.running.memory import available_memory, check_memory, estimate_memory
 from pymc_arm.testing import GaussianChain, TiltedNormals
 

@@ -65,7 +65,7 @@ def test_terms_are_those_of_pymc(define):
     assert path.density.backend == "numpy"
     points, _ = path.initialize(np.random.default_rng(1), 5)
     found = path.density.terms(points).sum(axis=1)
-    logp = model.compile_logp()
+    logp = model.compile_logp(mode="FAST_COMPILE")  # numba of PyTensor 3: single precision
     values = path.plan.layout.unravel(points)
     for row in range(len(points)):
         named = {

@@ -45,7 +45,7 @@ else:
     from pytensor.compile.rewriting import inline_ofg_node
     from pytensor.tensor import linalg as linear_algebra
 
-# PyTensor 2 rewrites inner graphs in place unless they were cloned; those of PyTensor 3 never change.
+# PyTensor 2 rewrites inner graphs in place, unless they were cloned; PyTensor 3 does not.
 CLONE_INNER_GRAPHS = {"clone_inner_graphs": True} if PYMC_MAJOR < 6 else {}
 
 # ``arviz.InferenceData`` or ``xarray.DataTree``.

@@ -160,11 +160,9 @@ class Gradient:
                 if wrong is None:
                     self.backend = backend
                     return function
-                self._note(
-                    f"no gradient with {backend}",
-                    f"coordinate {wrong.place - 1} has {wrong.found:.6g}, PyTensor "
-                    f"{wrong.expected:.6g}",
-                )
+                what = f"coordinate {wrong.place - 1}" if wrong.place else "the value"
+                values = f"{wrong.found:.6g}, and {wrong.expected:.6g} in PyTensor's own"
+                self._note(f"no gradient with {backend}", f"{what} is {values}")
         return None
 
     def _weighted_sum(

@@ -14,6 +14,7 @@ import xarray as xr
 from pymc.backends import arviz as pymc_arviz
 
 __all__ = [
+    "CLONE_INNER_GRAPHS",
     "COMPILING",
     "PYMC_MAJOR",
     "InferenceTree",
@@ -43,6 +44,9 @@ if PYMC_MAJOR < 6:
 else:
     from pytensor.compile.rewriting import inline_ofg_node
     from pytensor.tensor import linalg as linear_algebra
+
+# PyTensor 2 rewrites inner graphs in place, unless they were cloned; PyTensor 3 does not.
+CLONE_INNER_GRAPHS = {"clone_inner_graphs": True} if PYMC_MAJOR < 6 else {}
 
 # ``arviz.InferenceData`` or ``xarray.DataTree``.
 InferenceTree = Any

@@ -27,11 +27,15 @@ __all__ = ["compile_with_numpy", "read_graph"]
 
 
 def compile_with_numpy(
-    inputs: Sequence[Variable], *outputs: TensorVariable, trusted: bool = False
+    inputs: Sequence[Variable],
+    *outputs: TensorVariable,
+    trusted: bool = False,
+    by_perform: bool = False,
 ) -> Program:
     """Return an interpreted function, with all rewrites that simplify and stabilise.
 
-    A trusted graph loses what asserts that shapes agree, which is half of a gradient.
+    A trusted graph loses what asserts that shapes agree, which is half of a gradient. For
+    ``by_perform`` see :func:`read_graph`.
     """
     # Fused operations exist for compilers; here they would run element by element.
     query = RewriteDatabaseQuery(
@@ -45,11 +49,11 @@ def compile_with_numpy(
             mode=Mode(linker="py", optimizer=query),
             on_unused_input="ignore",
         )
-    return read_graph(function.maker.fgraph)
+    return read_graph(function.maker.fgraph, by_perform)
 
 
-def read_graph(fgraph: FunctionGraph) -> Program:
-    """Return a graph as array operations."""
+def read_graph(fgraph: FunctionGraph, by_perform: bool = False) -> Program:
+    """Return a graph as array operations; by PyTensor's own ``perform`` of each, if so asked."""
     places: dict[Variable, int] = {variable: k for k, variable in enumerate(fgraph.inputs)}
     constants: dict[int, Any] = {}
     instructions: list[Instruction] = []
@@ -65,7 +69,7 @@ def read_graph(fgraph: FunctionGraph) -> Program:
         sources = tuple(place_of(variable) for variable in node.inputs)
         for variable in node.outputs:
             places[variable] = len(places)
-        function = array_function(node.op, node)
+        function = perform_function(node) if by_perform else array_function(node.op, node)
         vectorized &= function is not None
         targets = tuple(places[variable] for variable in node.outputs)
         execute = function or perform_function(node)

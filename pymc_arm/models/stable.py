@@ -13,6 +13,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.scalar import basic as scalar
@@ -46,9 +47,10 @@ DEEPEST = 40
 
 
 def stabilize(graphs: list[TensorVariable]) -> list[TensorVariable]:
-    """Return graphs whose logarithms are taken in their stable forms; they may share nodes."""
+    """Return copies of graphs whose logarithms are taken in their stable forms."""
     if not graphs:
         return graphs
+    graphs = clone_replace(graphs)
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
     fgraph = FunctionGraph(inputs, graphs, clone=False)
     for rewriter in (_sign, _logarithm, _comparison):

@@ -14,17 +14,15 @@ from pymc.distributions import multivariate
 from pymc.distributions.distribution import SymbolicRandomVariable
 from pymc.distributions.multivariate import CARRV, ICARRV
 from pymc.distributions.simulator import SimulatorRV
-from pytensor.graph.basic import Variable
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
-from scipy.sparse.csgraph import connected_components
 
 from pymc_arm.errors import ModelError
+from pymc_arm.models.autoregression import check_autoregression
 from pymc_arm.models.density import LogDensity
-from pymc_arm.models.prior import INTERPRETED, PriorSampler, is_fixed
-from pymc_arm.models.redraw import dense
+from pymc_arm.models.prior import INTERPRETED, PriorSampler
 from pymc_arm.models.terms import Layout, TermBlock
 
 __all__ = ["Correction", "check_density", "check_model", "find_corrections", "find_flat"]
@@ -63,11 +61,13 @@ def check_model(model: pm.Model) -> None:
         if isinstance(rv.owner.op, SimulatorRV):
             _refuse_simulator(rv)
         if isinstance(rv.owner.op, CARRV | ICARRV):
-            _check_autoregression(rv)
+            check_autoregression(rv)
     for rv in model.observed_RVs:
         operation = type(rv.owner.op).__name__
         if isinstance(rv.owner.op, SimulatorRV):
             _refuse_simulator(rv)
+        if isinstance(rv.owner.op, CARRV | ICARRV):
+            check_autoregression(rv)
         minibatch = operation == "MinibatchRandomVariable" or any(
             type(v.owner.op).__name__ == "MinibatchIndexRV"
             for v in ancestors([rv, model.rvs_to_values[rv]])
@@ -99,43 +99,6 @@ def _check_potential(model: pm.Model, potential: TensorVariable) -> None:
                 "which is another one at each evaluation. Make it a variable of the model, or use "
                 "its pm.logp."
             )
-
-
-def _check_autoregression(rv: TensorVariable) -> None:
-    """Refuse CAR and ICAR priors whose density lacks more than a constant."""
-    node, intrinsic = rv.owner, isinstance(rv.owner.op, ICARRV)
-    parameters = [dense(parameter) for parameter in node.op.dist_params(node)]
-    weights = parameters[0 if intrinsic else 1]
-    if not is_fixed([weights]):
-        raise ModelError(
-            f"The neighbours W of {rv.name!r} are random: what PyMC leaves out of its density then "
-            "depends on other variables. Give W as an array."
-        )
-    if not intrinsic:
-        lonely = int(np.sum(_matrix(weights).sum(axis=0) == 0))
-        if lonely:
-            raise ModelError(
-                f"{lonely} of the elements of {rv.name!r} have no neighbours in W: their variance "
-                "is infinite. Leave them out, or give them a pm.Normal of their own."
-            )
-        return
-    if not is_fixed(parameters):
-        raise ModelError(
-            f"{rv.name!r} is an ICAR prior whose sigma or zero_sum_stdev is random: PyMC's density "
-            "lacks the factor that makes it integrate to one for each of their values. Use "
-            f"sigma=1 and multiply: sigma * pm.ICAR({rv.name!r}, W=W)."
-        )
-    islands = connected_components(_matrix(weights))[0]
-    if islands > 1:
-        raise ModelError(
-            f"{rv.name!r} is an ICAR prior on {islands} sets of neighbours that W does not join: it "
-            "is improper, since their levels are free. Use one pm.ICAR for each set, or pm.CAR."
-        )
-
-
-def _matrix(weights: Variable) -> np.ndarray:
-    array = np.asarray(_constant(weights), dtype=float)
-    return array.reshape(array.shape[-2:])
 
 
 def _refuse_simulator(rv: TensorVariable) -> None:
@@ -228,8 +191,6 @@ def find_corrections(model: pm.Model, prior: PriorSampler | None = None) -> list
             corrections.append(_partly_ordered(rv, *prior.ordered_mass))
         if type(rv.owner.op).__name__ in LKJ:
             corrections.extend(_lkj(rv))
-        if isinstance(rv.owner.op, CARRV | ICARRV):
-            corrections.extend(_autoregression(rv))
     return corrections
 
 
@@ -249,28 +210,6 @@ def _partly_ordered(rv: TensorVariable, log_mass: float, error: float) -> Correc
         -log_mass,
         f"ordered: the prior keeps {np.exp(log_mass):.3g} of its mass, by draws, to {error:.2g}",
     )
-
-
-def _autoregression(rv: TensorVariable) -> list[Correction]:
-    """Return what makes the density of a CAR or ICAR vector integrate to one.
-
-    PyMC leaves constants out: of CAR, -k/2 log(2 pi) + 1/2 sum log D with D the number of
-    neighbours; of ICAR, all that its precision matrix Q has in it.
-    """
-    node = rv.owner
-    parameters = [dense(parameter) for parameter in node.op.dist_params(node)]
-    weights = _matrix(parameters[0 if isinstance(node.op, ICARRV) else 1])
-    count = len(weights)
-    neighbours = weights.sum(axis=0)
-    if isinstance(node.op, CARRV):
-        factor = 0.5 * float(np.sum(np.log(neighbours / (2 * np.pi))))
-        return [Correction(rv.name, factor, "CAR: PyMC leaves constants out of its density")]
-    deviation, zero_sum = (np.asarray(_constant(p), dtype=float) for p in parameters[1:])
-    spread = float(zero_sum.item() * count)
-    precision = (np.diag(neighbours) - weights) / deviation.item() ** 2 + 1 / spread**2
-    factor = 0.5 * np.linalg.slogdet(precision / (2 * np.pi))[1]
-    factor += 0.5 * np.log(2 * np.pi) + np.log(spread)
-    return [Correction(rv.name, float(factor), "ICAR: PyMC leaves constants out of its density")]
 
 
 def _lkj(rv: TensorVariable) -> list[Correction]:
@@ -299,7 +238,3 @@ def _lkj(rv: TensorVariable) -> list[Correction]:
 
 def _shape(rv: TensorVariable) -> tuple[int, ...]:
     return tuple(int(n) for n in pm.compile([], rv.shape, mode=INTERPRETED)())
-
-
-def _constant(parameter: Variable) -> np.ndarray:
-    return np.asarray(pm.compile([], parameter, mode=INTERPRETED)())

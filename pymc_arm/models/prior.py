@@ -170,8 +170,8 @@ class PriorSampler(GraphSampler):
             self.log_mass = float(np.log(share))
             self.notes.append(
                 f"{share:.3g} (to {self._share_error * share:.1g}) of the prior draws are "
-                "possible; the others have density zero, or a transform leaves them out, and log Z is of the "
-                "density as it is written, with that factor in it"
+                "possible; the others have density zero, or a transform leaves them out, and log Z "
+                "is of the density as it is written, with that factor in it"
             )
 
     def _why_not(self, error: Exception) -> str:

@@ -17,7 +17,6 @@ from pymc.distributions.multivariate import CARRV, ICARRV
 from pymc.logprob.transforms import LogOddsTransform, LogTransform, SimplexTransform, Transform
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
-from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.basic import (
     BetaRV,
     DirichletRV,
@@ -31,7 +30,9 @@ from pytensor.tensor.random.basic import (
 from pytensor.tensor.type_other import NoneTypeT
 from pytensor.tensor.variable import TensorVariable
 
-__all__ = ["Redraw", "dense", "redraw"]
+from pymc_arm.models.autoregression import normal_parameters
+
+__all__ = ["Redraw", "redraw"]
 
 
 class Redraw(NamedTuple):
@@ -110,43 +111,15 @@ def _dirichlet(op: DirichletRV, node: Apply, transform: Transform | None) -> Red
 
 
 @redraw.register(CARRV)
-def _conditional_autoregression(
-    op: CARRV, node: Apply, transform: Transform | None
-) -> Redraw | None:
-    if transform is not None or node.outputs[1].type.ndim != 1:
-        return None
-    mean, weights, strength, precision = (dense(p) for p in op.dist_params(node)[:4])
-    mean, weights = mean.reshape((-1,)), weights.reshape(weights.shape[-2:])
-    strength, precision = strength.reshape(()), precision.reshape(())
-    matrix = precision * (pt.diag(weights.sum(axis=0)) - strength * weights)
-    return _with_precision(mean, matrix)
-
-
 @redraw.register(ICARRV)
-def _intrinsic(op: ICARRV, node: Apply, transform: Transform | None) -> Redraw | None:
-    if transform is not None or node.outputs[1].type.ndim != 1:
-        return None
-    weights, deviation, zero_sum = (dense(p) for p in op.dist_params(node))
-    weights = weights.reshape(weights.shape[-2:]).astype("float64")
-    count = weights.shape[0]
-    laplacian = pt.diag(weights.sum(axis=0)) - weights
-    matrix = laplacian / deviation.reshape(()) ** 2 + 1 / (zero_sum.reshape(()) * count) ** 2
-    return _with_precision(pt.zeros(count), matrix)
-
-
-def dense(parameter: Variable) -> TensorVariable:
-    """Return a parameter, or its dense form if it is sparse."""
-    if isinstance(parameter.type, SparseTensorType):
-        return pytensor.sparse.dense_from_sparse(parameter)
-    return parameter
-
-
-def _with_precision(mean: TensorVariable, matrix: TensorVariable) -> Redraw:
-    """Return a normal draw: with Q = L L', L'^-1 z has covariance Q^-1."""
+def _autoregression(op: Op, node: Apply, transform: Transform | None) -> Redraw | None:
+    mean, precision = normal_parameters(op, node)
+    # With Q = L L', the covariance of L'^-1 z is Q^-1.
     noise = normal(pt.zeros_like(mean), 1.0, rng=_generator())
-    factor = pt.linalg.cholesky(matrix)
+    factor = pt.linalg.cholesky(precision)
     draw = mean + pt.linalg.solve_triangular(factor.T, noise, lower=False)
-    return Redraw(draw, draw, (noise,))
+    value = draw if transform is None else transform.forward(draw, *node.inputs)
+    return Redraw(value, draw, (noise,))
 
 
 def _log_gamma(

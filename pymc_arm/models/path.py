@@ -129,13 +129,14 @@ class GenericPath(Path):
         """Draw from the joint prior, which integrates to one: log Z_1 is zero.
 
         That holds for priors whose log-density lacks a constant too, since their draws are right.
+        Where a part of the prior is impossible, log Z_1 is the logarithm of the other part's mass.
         """
         points = self.plan.layout.ravel(self.prior.draw(rng, size), size)
         if not self.plan.steps:  # no free variables: the likelihood is a number
             likelihood = np.ones(self.density.count)
             likelihood[self.plan.initial_terms] = 0.0
             return points, float(self.density.sum(points[:1], likelihood)[0])
-        return points, 0.0
+        return points, self.prior.log_mass
 
     def finished(self, n: Position) -> bool:
         """Whether all steps are done, to the end."""

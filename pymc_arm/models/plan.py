@@ -108,8 +108,9 @@ def make_plan(
     supports: dict[str, Support],
     order: str | Sequence[Any] = "auto",
     rng: np.random.Generator | None = None,
+    integrated: frozenset[str] = frozenset(),
 ) -> Plan:
-    """Decide the order of a model's variables and data."""
+    """Decide the order of a model's variables and data; some must come in by integration."""
     builder = _Builder(layout, density, scopes, supports)
     if isinstance(order, str):
         if order not in ("auto", "random"):
@@ -117,7 +118,7 @@ def make_plan(
         wanted = None
     else:
         wanted = builder.resolve(order)
-    local = builder.find_local(wanted)
+    local = builder.find_local(wanted, integrated)
     shuffle = (rng or np.random.default_rng(0)) if order == "random" else None
     return builder.build(local, wanted, shuffle)
 
@@ -159,7 +160,9 @@ class _Builder:
             len(self.prior_terms[coordinate]) for coordinate in slot.coordinates
         )
 
-    def find_local(self, wanted: list[int] | None) -> set[int]:
+    def find_local(
+        self, wanted: list[int] | None, integrated: frozenset[str] = frozenset()
+    ) -> set[int]:
         """Return the variables (by number) whose coordinates come in one at a time."""
         slots = range(len(self.layout.slots))
         splittable = {number for number in slots if self.splittable(number)}
@@ -188,6 +191,8 @@ class _Builder:
                 own = counts[list(self.layout.slots[number].coordinates)]
                 if own.sum() and own.max() <= limit:
                     local.add(number)
+        # What a transform restricts can't be drawn from its prior.
+        local |= {n for n in splittable if self.layout.slots[n].name in integrated}
         # A variable drawn at the start can't have a parent that comes in later.
         parents = self._parents()
         changed = True

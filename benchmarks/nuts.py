@@ -139,9 +139,7 @@ def _reference(model: pm.Model, seed: int) -> dict[str, Any]:
     from pymc_arm.models.reference import choose_path
 
     choice = choose_path(compile_model(model))
-    result = sample_path(
-        choice.path, random_seed=seed, progressbar=False, **getattr(choice.path, "settings", {})
-    )
+    result = sample_path(choice.path, random_seed=seed, progressbar=False)
     return {
         "log_z": float(result.attrs["log_marginal_likelihood"]),
         "se": float(result.attrs["log_marginal_likelihood_se"]),

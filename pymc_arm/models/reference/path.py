@@ -8,12 +8,13 @@ does not is a few more. Particles are points of the chart of q, where q is round
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.resampling import effective_sample_size
+from pymc_arm.algorithm.settings import Settings
 from pymc_arm.evidence.refine import FIRST_PROPOSALS
 from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.path import GenericPath
@@ -22,6 +23,7 @@ from pymc_arm.models.reference.fit import Reference
 from pymc_arm.models.reference.hamiltonian import FORGOTTEN, correlation_with_start, move
 from pymc_arm.models.reference.target import SharedTarget
 from pymc_arm.models.reference.tempered import Tempered, furthest
+from pymc_arm.running.placement import Placement
 
 __all__ = ["Position", "ReferencePath"]
 
@@ -50,6 +52,10 @@ class _ChartSpace(FullSpace):
 
     proposals = FIRST_PROPOSALS
 
+    def fit_to(self, particles: Any) -> "_ChartSpace":
+        """Return the same space: points are particles."""
+        return _ChartSpace(self._path, points_are_particles=True)
+
 
 class ReferencePath(Path):
     """Travels from a reference to the posterior of a model.
@@ -64,11 +70,7 @@ class ReferencePath(Path):
 
     length: int | None = None
     start = Position()
-    prefers_processes = True
-    one_chain_at_a_time = True
-    #: What a run on this path is to set. Beta goes until gamma is at the threshold, so that weights
-    #: must be made equal at every step: without it, every second step leads nowhere.
-    settings: ClassVar[dict[str, Any]] = {"resample_threshold": 1.0}
+    placement = Placement.PROCESSES
 
     def __init__(self, path: GenericPath, reference: Reference) -> None:
         self.reference, self._path = reference, path
@@ -104,6 +106,14 @@ class ReferencePath(Path):
             return effective_sample_size(weights) / len(weights)
 
         return Position(furthest(fraction_at, n.beta, threshold), n.beta)
+
+    def settings(self, **given: Any) -> Settings:
+        """Return the settings, by default with a resample at every step.
+
+        Beta goes until gamma is at the threshold; weights that are not made equal there would leave
+        nothing for the step that follows.
+        """
+        return super().settings(**{"resample_threshold": 1.0, **given})
 
     def describe(self, n: Position) -> str:
         """Return the power of the posterior that the particles have reached."""

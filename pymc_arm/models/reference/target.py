@@ -27,6 +27,9 @@ from pymc_arm.models.path import GenericPath
 
 __all__ = ["SharedTarget", "View"]
 
+# Points at which a gradient is compared with differences.
+TRIED = 8
+
 
 class SharedTarget:
     """Value and gradient of log f in partly non-centred coordinates, for any shares.
@@ -108,7 +111,7 @@ class SharedTarget:
 
     def _is_right(self, program: Program) -> bool:
         """Whether the terms are those of the model, and the gradient agrees with differences."""
-        points = self.path.density.gradient._reference
+        points = self.path.density._reference[:TRIED]
         rng = np.random.default_rng(0)
         weights = rng.normal(size=(len(points), len(self.terms)))
         direction = 1e-5 * rng.normal(size=points.shape)

@@ -17,7 +17,7 @@ from pymc_arm.models.reference.hamiltonian import move
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget
 
-SETTINGS = ReferencePath.settings
+SETTINGS = {"resample_threshold": 1.0}
 
 
 def gaussian(dimension=8):

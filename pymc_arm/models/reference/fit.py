@@ -311,8 +311,8 @@ def _with_tails(fit: _Fit) -> tuple[Component, ...]:
     tails = np.abs((standard**3).mean(axis=0)) + 0.5 * np.maximum(
         (standard**4).mean(axis=0) - 3, 0.0
     )
-    chosen = np.argsort(tails)[::-1][:MOST_TAILS] if dimension <= LARGEST_TAILED else []
-    chosen = [k for k in chosen if tails[k] > LONG_TAIL]
+    most = MOST_TAILS if dimension <= LARGEST_TAILED else 0
+    chosen = [k for k in np.argsort(tails)[::-1][:most] if tails[k] > LONG_TAIL]
     main = Component(np.log(1 - TAIL_WEIGHT * len(chosen)), origin, None, fit.freedom)
     parts = [main]
     for number in chosen:

@@ -224,7 +224,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _run(name: str, method: str, seed: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks", "nuts", "--child", name, method, str(seed)]
+    command = [sys.executable, "-m", "benchmarks.nuts", "--child", name, method, str(seed)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
         return dict(json.loads(done.stdout.strip().splitlines()[-1]))
@@ -251,3 +251,6 @@ def _line(name: str, method: str, found: dict[str, Any]) -> str:
 
 
 COMMANDS = {"nuts": main}
+
+if __name__ == "__main__":  # a child
+    main(sys.argv[1:])

@@ -26,7 +26,7 @@ from pymc_arm.models.moves import Identity, Kernel, MoveTarget, View
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler
-from pymc_arm.models.support import Support
+from pymc_arm.models.support import Support, inside_only
 
 __all__ = ["GenericPath", "Position", "name_term"]
 
@@ -191,9 +191,17 @@ class GenericPath(Path):
         def conditional(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
             return self._at_values(particles[rows], coordinate, values, affected, weights)
 
+        def own(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            terms = step.prior_terms
+            return self._at_values(particles[rows], coordinate, values, terms, np.ones(len(terms)))
+
         if step.method == "enumerate":
             support = self._supports[coordinate]
-            grid = enumerate_values(conditional, support, len(particles))
+            grid = enumerate_values(
+                inside_only(conditional, own) if support.varies else conditional,
+                support,
+                len(particles),
+            )
         else:
             reference = self._references[coordinate]
             grid = quadrature(conditional, reference, len(particles))

@@ -48,7 +48,8 @@ RARE = 1e-3
 # between nodes), or if one of its ends is so far from what its neighbours predict.
 LARGEST_GAP = 8.0
 LARGEST_DEVIATION = 0.5
-# The share of the mass in the piece that a support ends in.
+# The share of the mass in the piece that a support of the line ends in; one of whole numbers is
+# searched to its end.
 LARGEST_EDGE = 1e-3
 # Nodes around a predicted peak, in standard deviations. Pieces of two standard deviations are exact
 # for a normal density, and the outermost are at the depth.
@@ -230,14 +231,15 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> _Assessed:
     in_doubt = np.where(single, 0.0, REMAINDER * share * doubt.deviation)
     in_doubt = np.where(unresolved, np.maximum(potential, in_doubt), in_doubt)
     edges = np.where(edge, share, 0.0)
+    largest_edge = 0.0 if line.whole else LARGEST_EDGE
     seldom_drawn = unresolved | (share < RARE)
     seldom = np.where(seldom_drawn, in_doubt, 0.0).sum(axis=1)
     error = in_doubt.sum(axis=1) + tail_share + edges.sum(axis=1)
     unsettled = (in_doubt.sum(axis=1) > TOLERANCE) | (seldom > MISSED_TOLERANCE)
-    unsettled |= edges.max(axis=1, initial=0.0) > LARGEST_EDGE
+    unsettled |= edges.max(axis=1, initial=0.0) > largest_edge
     # By how much each piece is above what is tolerated; the log of the gap where exp overflows.
     excess = np.where(seldom_drawn, in_doubt / MISSED_TOLERANCE, in_doubt / TOLERANCE)
-    excess = np.where(edges > LARGEST_EDGE, edges / LARGEST_EDGE, excess)
+    excess = np.where(edges > largest_edge, edges / LARGEST_EDGE, excess)
     with np.errstate(divide="ignore"):
         log_score = np.where(in_doubt > 1e100, doubt.log_gap - safe_total, np.log(excess))
     alive = ~is_zero(peak)

@@ -12,6 +12,7 @@ from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.sensitivity import sensitivity
+from pymc_arm.diagnosis import diagnose
 from pymc_arm.errors import (
     ArmWarning,
     ChainError,
@@ -24,7 +25,7 @@ from pymc_arm.errors import (
     TrustWarning,
     ZeroEvidenceWarning,
 )
-from pymc_arm.evidence.verdict import Reason, Report, diagnose
+from pymc_arm.evidence.verdict import Reason, Report
 from pymc_arm.families import Family, Match, known_families, register, unregister
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.sampling import plan, sample, sample_path

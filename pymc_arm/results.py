@@ -1,30 +1,40 @@
-"""From chains to one InferenceData, and to one number with its error.
+"""From chains to one InferenceData: the estimate, draws of the posterior, and the history.
 
-The pooled estimate is the log of the mean of Z-hat over chains: Z-hat, not log Z-hat, is what is
-unbiased. The code of PyMC's own Bayes factor example works on ``sample_stats``; the group ``arm``
-has the history of the run, step by step.
+The code of PyMC's own Bayes factor example works on ``sample_stats``; the group ``arm`` has the
+history of the run, step by step.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import scipy
 import xarray as xr
 
 from pymc_arm._compat import InferenceTree, make_tree
-from pymc_arm.algorithm.resampling import log_mean_exp
+from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.resampling import normalize
+from pymc_arm.evidence.convergence import effective_sizes, split_r_hat
+from pymc_arm.evidence.draws import deal_out
+from pymc_arm.evidence.estimate import (
+    PREDICTION_FREEDOM,
+    Estimates,
+    Evidence,
+    pool,
+    select_estimate,
+)
 from pymc_arm.running.chains import Chain
 
 __all__ = [
+    "PREDICTION_FREEDOM",
     "Estimates",
     "Evidence",
+    "estimate_chains",
     "make_dataset",
     "make_inference_tree",
     "pool",
-    "select_estimate",
+    "represent_posterior",
 ]
 
 # Fields of Info that become (chain, step) variables of the group ``arm``, by their names there.
@@ -43,114 +53,109 @@ HISTORY = {
 }
 
 
-# The variance that a run predicts of itself scatters by 20 to 40 % between runs, as that of a
-# sample of 12 to 50 would; a little less, for what it may miss.
-PREDICTION_FREEDOM = 10
-# What integrals may add to the standard error of exploring, also where chains agree: tails beyond
-# the nodes are seldom drawn from.
-FLOOR = 5e-4
-# What rounding may add to any standard error.
-ROUNDING = 1e-6
-# The chance to discard a prediction that is right.
-TOO_SMALL = 0.01
+# More columns of draws than this are not all looked at: R-hat of 500 tells as much.
+MOST_COLUMNS = 500
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """An estimate of log Z with its standard error and the degrees of freedom of that error."""
+def estimate_chains(
+    chains: Sequence[Chain], *, integration_error: float = 0.0, repaired: bool = False
+) -> Estimates:
+    """Pool the estimates of chains, and choose between exploring and refining.
 
-    log_evidence: float
-    standard_error: float
-    degrees_of_freedom: float
-
-    def interval(self, probability: float = 0.95) -> tuple[float, float]:
-        """Return an interval that covers log Z with the given probability."""
-        if not np.isfinite(self.standard_error):
-            return (-np.inf, np.inf)
-        quantile = float(scipy.special.stdtrit(self.degrees_of_freedom, (1 + probability) / 2))
-        half = quantile * self.standard_error
-        return (self.log_evidence - half, self.log_evidence + half)
-
-
-def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -> Evidence:
-    """Pool chains into the log of the mean of Z-hat, with its standard error.
-
-    Two things tell the error: the spread of Z-hat between chains, which is right but rough when
-    they are few, and the variance that each run predicts of itself, which is precise but may miss
-    something. They are averaged, unless the spread shows that the prediction is too small.
-
-    Examples
-    --------
-    >>> from pymc_arm.results import pool
-    >>> pool([-1.0, -1.0], [0.0, 0.0])
-    Evidence(log_evidence=-1.0, standard_error=1e-06, degrees_of_freedom=1)
-    """
-    values = np.asarray(log_evidences, dtype=float)
-    log_evidence = log_mean_exp(values)
-    if not np.isfinite(log_evidence):
-        return Evidence(log_evidence, np.inf, 1)
-    variance, freedom = _pooled_variance(values, log_evidence, float(np.mean(predicted_variances)))
-    return Evidence(
-        log_evidence, float(np.hypot(np.sqrt(variance / len(values)), ROUNDING)), freedom
-    )
-
-
-def _pooled_variance(
-    values: np.ndarray, log_evidence: float, predicted: float
-) -> tuple[float, float]:
-    """Return the variance of one chain, and the degrees of freedom of that."""
-    chains = len(values)
-    if chains == 1:
-        return predicted, PREDICTION_FREEDOM
-    # The two are the same when small; when one chain dominates, only logs show how far apart
-    # the chains are.
-    spread = float(np.exp(values - log_evidence).var(ddof=1))
-    if np.all(np.isfinite(values)):
-        spread = max(spread, float(values.var(ddof=1)))
-    freedom = chains - 1
-    limit = scipy.special.chdtri(freedom, TOO_SMALL) / freedom * predicted
-    if spread > limit or not np.isfinite(predicted) or predicted == 0:
-        return spread, freedom
-    total = freedom + PREDICTION_FREEDOM
-    return (freedom * spread + PREDICTION_FREEDOM * predicted) / total, total
-
-
-@dataclass(frozen=True)
-class Estimates:
-    """The exploring and the refined estimate, and which of them is *the* estimate."""
-
-    explore: Evidence
-    refine: Evidence | None
-    overlap: float
-    chosen: str
-
-    @property
-    def evidence(self) -> Evidence:
-        """The better of the two."""
-        return self.refine if self.chosen == "refine" and self.refine else self.explore
-
-
-def select_estimate(chains: Sequence[Chain], wanted: bool | str = "auto") -> Estimates:
-    """Pool both estimates, and choose: the refined one, if q overlaps and its error is smaller.
-
-    The floor of exploring is left out of the comparison, since it is seldom the error.
+    Parameters
+    ----------
+    chains
+        Finished chains, refined or not.
+    integration_error
+        The standard deviation of log Z that numerical integrals add, in nats.
+    repaired
+        Whether q covers modes that the particles have missed.
     """
     if not any(chain.run.history for chain in chains):  # there was nothing to estimate
-        exact = Evidence(chains[0].log_evidence, 0.0, 1)
-        return Estimates(exact, None, np.nan, "explore")
-    explored = pool(
+        return Estimates(Evidence(chains[0].log_evidence, 0.0, 1), None, np.nan, "explore")
+    return select_estimate(
         [chain.log_evidence for chain in chains],
         [max(chain.predicted_variance, chain.genealogy_variance) for chain in chains],
+        [chain.refined for chain in chains],
+        integration_error=integration_error,
+        repaired=repaired,
     )
-    explore = replace(explored, standard_error=float(np.hypot(explored.standard_error, FLOOR)))
+
+
+def represent_posterior(
+    path: Path, chains: Sequence[Chain], generator: np.random.Generator
+) -> tuple[list[Chain], dict[str, Any]]:
+    """Return chains whose draws represent the posterior, and what is known of the draws.
+
+    Where every chain has draws through q, those are taken: each chain then represents the
+    posterior by itself. Otherwise the particles of all chains are pooled with weights in proportion
+    to Z-hat, and dealt out to the chains anew: each is a mixture of all of them. R-hat of what
+    exploring left behind, which such a mixture would hide, is recorded before.
+
+    Parameters
+    ----------
+    path
+        Turns particles into draws.
+    chains
+        Finished chains, refined or not.
+    generator
+        For the choice of particles.
+    """
+    alive = [number for number, chain in enumerate(chains) if chain.draws]
+    recorded: dict[str, Any] = {}
+    if not alive or path.finished(path.start):
+        return list(chains), recorded
+    recorded |= _convergence([chains[n].draws for n in alive], "explore_")
     bridges = [chain.refined for chain in chains if chain.refined is not None]
-    if len(bridges) < len(chains) or not all(b.trustworthy for b in bridges):
-        overlap = min((b.overlap for b in bridges), default=np.nan)
-        return Estimates(explore, None, float(overlap), "explore")
-    refined = pool([b.log_evidence for b in bridges], [b.variance for b in bridges])
-    better = wanted is True or refined.standard_error < explored.standard_error
-    overlap = min(b.overlap for b in bridges)
-    return Estimates(explore, refined, float(overlap), "refine" if better else "explore")
+    drawn = [found.particles for found in bridges]
+    if len(drawn) < len(chains) or any(particles is None for particles in drawn):
+        drawn = [None] * len(chains)
+        sizes = [path.count(chains[n].particles) for n in alive]
+        logs = np.array([chains[n].log_evidence for n in alive])
+        together = path.join([chains[n].particles for n in alive])
+        for number, indices in zip(alive, deal_out(generator, logs, sizes), strict=True):
+            drawn[number] = path.select(together, indices)
+        founders = [np.bincount(chains[n].founders) for n in alive]
+        variances = np.array([(f**2.0).sum() / f.sum() ** 2 for f in founders])
+        independent = 1 / float(np.exp(2 * normalize(logs)) @ variances)
+        recorded |= {"draws_from": "particles", "independent_draws": independent}
+    else:
+        each = [1 / (1 / path.count(b.particles) + 1 / b.effective_draws) for b in bridges]
+        recorded |= {"draws_from": "q", "independent_draws": float(sum(each))}
+    generators = generator.spawn(len(chains))
+    return [
+        replace(chain, draws=path.posterior(rng, particles)) if chain.draws else chain
+        for chain, rng, particles in zip(chains, generators, drawn, strict=True)
+    ], recorded
+
+
+def _convergence(draws: Sequence[Mapping[str, np.ndarray]], prefix: str = "") -> dict[str, Any]:
+    """Return the largest R-hat, whose it is, and the smallest effective sample size."""
+    names, columns = [], []
+    for name in draws[0]:
+        values = np.stack([np.asarray(chain[name], dtype=float) for chain in draws])
+        flat = values.reshape(*values.shape[:2], -1)
+        columns.append(flat)
+        names += [name] * flat.shape[2]
+    table = np.concatenate(columns, axis=2) if columns else np.zeros((1, 0, 0))
+    if table.shape[1] < 4 or not names:
+        return {}
+    some = np.unique(np.linspace(0, len(names) - 1, MOST_COLUMNS).astype(int))
+    table = table[:, :, some]
+    # Infinite draws have ranks like any other; what is not a number has none.
+    finite = ~np.isnan(table).any(axis=(0, 1)) & (np.ptp(np.nan_to_num(table), axis=(0, 1)) > 0)
+    some, table = some[finite], np.nan_to_num(table[:, :, finite])
+    if not len(some):
+        return {}
+    r_hat, effective = split_r_hat(table), effective_sizes(table)
+    if np.isnan(r_hat).all():
+        return {}
+    worst = int(np.nanargmax(r_hat))
+    return {
+        f"{prefix}r_hat": float(r_hat[worst]),
+        f"{prefix}r_hat_variable": names[int(some[worst])],
+        f"{prefix}ess": float(np.nanmin(effective)),
+    }
 
 
 def make_inference_tree(
@@ -191,6 +196,7 @@ def make_inference_tree(
         "explore_log_marginal_likelihood": estimates.explore.log_evidence,
         "explore_log_marginal_likelihood_se": estimates.explore.standard_error,
         **_refined_attributes(estimates),
+        **(_convergence([chains[number].draws for number in alive]) if alive else {}),
         "sampling_time": float(sum(chain.seconds for chain in chains)),
         **{name: _plain(value) for name, value in settings.items()},
     }
@@ -231,13 +237,16 @@ def _variable(dims: Sequence[str], values: np.ndarray) -> xr.Variable:
 
 
 def _refined_attributes(estimates: Estimates) -> dict[str, float]:
-    if estimates.refine is None:
-        return {} if np.isnan(estimates.overlap) else {"refine_overlap": estimates.overlap}
-    return {
-        "refine_log_marginal_likelihood": estimates.refine.log_evidence,
-        "refine_log_marginal_likelihood_se": estimates.refine.standard_error,
-        "refine_overlap": estimates.overlap,
-    }
+    if np.isnan(estimates.overlap):
+        return {}
+    found = {"refine_overlap": estimates.overlap, "refine_pareto_k": estimates.pareto_k}
+    if estimates.refine is not None:
+        found |= {
+            "refine_log_marginal_likelihood": estimates.refine.log_evidence,
+            "refine_log_marginal_likelihood_se": estimates.refine.standard_error,
+            "disagreement": estimates.disagreement,
+        }
+    return found
 
 
 def _sample_stats(chains: Sequence[Chain], chosen: str) -> xr.Dataset:

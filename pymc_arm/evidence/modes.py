@@ -1,47 +1,69 @@
 """A search for what the particles may have missed: modes that hold mass but no particles.
 
 Particles that never met a narrow mode can't tell that it is there, and chains then agree on a wrong
-number. So after a run the log-density is climbed, from prior draws and from the particles, and the
-mass of each summit is estimated by Laplace's method. A summit with a good part of Z and without its
-part of the particles is a reason for doubt. So is a likelihood that is the same at every particle.
-The search needs no randomness of the run, and costs a few hundred evaluations.
+number. So after exploring the log-density is climbed, from prior draws, from dispersed points and
+from the particles, and the mass of each summit is estimated by Laplace's method. A summit with a
+good part of Z and without its part of the particles becomes a component of q, and draws of that
+decide its mass (:mod:`pymc_arm.evidence.refine`). The search needs no randomness of the run, and
+costs a few hundred evaluations of each of its starting points.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv
+import scipy
 
-from pymc_arm.algorithm.path import Path
+from pymc_arm.evidence.approximation import SinhArcsinhStudent
+from pymc_arm.evidence.spaces import RefinementSpace
 
-__all__ = ["Summit", "find_missed"]
+__all__ = ["Summit", "search_modes"]
 
 ITERATIONS = 120
 # A climb ends when none of the points has gained this much over so many steps.
 SMALLEST_GAIN = 1e-3
 PATIENCE = 10
+# How many points each kind of start has. Twice as many find a mode that draws one climb in sixteen
+# with a probability of 0.87 instead of 0.64, and cost twice as much.
 PRIOR_STARTS = 16
 CLOUD_STARTS = 8
+FEWEST_STARTS = 4
+# Some start outside of where prior draws lie, some between particles and the prior.
 WIDER = 3.0
-# Larger models are not searched: without gradients, or for the sake of the Hessian.
+# Without gradients a step takes two evaluations a coordinate; with them, the Hessian does.
 LARGEST_WITHOUT_GRADIENT = 20
-LARGEST_DIMENSION = 60
+LARGEST_DIMENSION = 500
+# Climbs in many dimensions end on ridges: each end that is looked at costs a Hessian.
+MOST_SUMMITS = 40
+# A climb has arrived if a Newton step would gain less than this, in nats; polished if it may.
+ARRIVED = 0.1
+NEWTON_STEPS = 3
 # A summit matters if Laplace's method gives it this share of Z, and is missed if it holds next to
 # none of the particles that it should. On a curved ridge the method is off by a factor of several.
 SMALLEST_SHARE = 0.05
 MISSED = 0.05
+# Ends of climbs within this quantile of a summit's Gaussian are the same summit.
+SAME_SUMMIT = 0.999
+# The component of q at a summit is a little wider than Laplace's Gaussian, and has heavier tails:
+# too wide by a tenth costs a tenth of the draws in ten dimensions, too narrow has no bound.
+INFLATION = 1.1
+FREEDOM = 10.0
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Summit:
-    """A local maximum: the log of its mass, and the shares of Z and of the particles it holds."""
+    """A local maximum: the log of its mass, and the shares of Z and of the particles it holds.
+
+    ``component`` is a density around it, in the space that was searched.
+    """
 
     log_mass: float
     expected_share: float
     found_share: float
+    component: SinhArcsinhStudent = field(repr=False, compare=False)
 
     @property
     def missed(self) -> bool:
@@ -50,50 +72,91 @@ class Summit:
         return bool(expected > SMALLEST_SHARE and self.found_share < MISSED * expected)
 
 
-def find_missed(
-    path: Path, cloud: np.ndarray, log_evidence: float, rng: np.random.Generator
-) -> Summit | None:
-    """Return the summit that was missed by the most, or None.
+def search_modes(
+    space: RefinementSpace,
+    prior: Any,
+    cloud: Any,
+    log_evidence: float,
+    rng: np.random.Generator,
+) -> list[Summit]:
+    """Return the summits of the posterior that climbs have reached, the heaviest first.
 
     Parameters
     ----------
-    path
-        Its :meth:`~pymc_arm.Path.log_density` is climbed.
+    space
+        Where to climb. Coordinates that are not in it, discrete ones say, are summed out or drawn.
+    prior
+        Particles drawn from the prior. Those with infinite coordinates are left out.
     cloud
-        The final particles of all chains, (size, dimension).
+        The final particles of all chains.
     log_evidence
         The estimate of log Z that they gave.
     rng
         For the choice of the starting points.
-    """
-    dimension = cloud.shape[1]
-    has_gradient = path.score(cloud[:2]) is not None
-    if dimension > (LARGEST_DIMENSION if has_gradient else LARGEST_WITHOUT_GRADIENT):
-        return None
-    prior = path.continuous(path.initialize(rng, PRIOR_STARTS)[0])
-    # Some start outside of where prior draws lie: a mode in their tails has no particles either.
-    outer = (
-        [] if prior is None else [prior, WIDER * (prior - prior.mean(axis=0)) + prior.mean(axis=0)]
-    )
-    chosen = cloud[rng.permutation(len(cloud))[:CLOUD_STARTS]]
-    best = cloud[np.argsort(path.log_density(cloud))[-2:]]
-    parts = [chosen, best, cloud.mean(axis=0)[None], np.median(cloud, axis=0)[None]]
-    starts = np.concatenate([*outer, *parts])
-    scale = np.maximum(starts.std(axis=0), 1e-8)
 
-    def gradient(points: np.ndarray) -> np.ndarray:
-        scores = path.score(points)
-        return _differences(path.log_density, points, 1e-5 * scale) if scores is None else scores
+    Returns
+    -------
+    list of Summit
+        Empty if the space is too large to be searched.
+    """
+    space = space.fit_to(cloud)
+    points = space.points(cloud)
+    points = points[np.isfinite(points).all(axis=1)]
+    dimension = points.shape[1] if points.size else 0
+    if not dimension:
+        return []
+    has_gradient = space.score(points[:2]) is not None
+    if dimension > (LARGEST_DIMENSION if has_gradient else LARGEST_WITHOUT_GRADIENT):
+        return []
+
+    def log_density(at: np.ndarray) -> np.ndarray:
+        # The same random numbers each time: where something is drawn, differences stay smooth.
+        values = space.draw_log_ratio(np.random.default_rng(0), at)
+        return np.where(np.isnan(values), -np.inf, values)
 
     with np.errstate(all="ignore"):
-        points, heights = _climb(path.log_density, gradient, starts, scale)
-        summits = []
-        for index in _distinct(points, heights, scale):
-            found = _measure(path.log_density, gradient, points[index], scale)
-            if found is not None:
-                summits.append(_weigh(*found, points[index], cloud, log_evidence))
-    missed = [summit for summit in summits if summit.missed]
-    return max(missed, key=lambda summit: summit.log_mass, default=None)
+        starts = _starts(space, space.points(prior), points, log_density, rng)
+        scale = np.maximum(starts.std(axis=0), 1e-8)
+
+        def gradient(at: np.ndarray) -> np.ndarray:
+            scores = space.score(at) if has_gradient else None
+            if scores is None:
+                return _differences(log_density, at, 1e-5 * scale)
+            return scores
+
+        ends, heights = _climb(log_density, gradient, starts, scale)
+        found = _distinct(log_density, gradient, ends, heights, scale)
+    summits = [_weigh(*summit, points, log_evidence) for summit in found]
+    return sorted(summits, key=lambda summit: -summit.log_mass)
+
+
+def _starts(
+    space: RefinementSpace,
+    prior: np.ndarray,
+    points: np.ndarray,
+    log_density: LogDensity,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Return where climbs begin: fewer where an evaluation is dear."""
+    share = min(1.0, space.proposals / 20)
+    prior_starts, cloud_starts = (
+        max(FEWEST_STARTS, round(share * count)) for count in (PRIOR_STARTS, CLOUD_STARTS)
+    )
+    prior = prior[np.isfinite(prior).all(axis=1)][:prior_starts]
+    chosen = points[rng.permutation(len(points))[:cloud_starts]]
+    center = np.median(points, axis=0)
+    some = points[:: max(1, len(points) // 1000)]
+    best = some[np.argsort(log_density(some))[-2:]]
+    parts = [chosen, best, points.mean(axis=0)[None], center[None]]
+    if len(prior):
+        middle = prior.mean(axis=0)
+        # A mode in the tails of the prior has no particles either.
+        parts += [prior, WIDER * (prior - middle) + middle]
+    # Beyond the particles, at a few times their width.
+    parts.append(center + WIDER * (chosen - center))
+    starts = np.concatenate(parts)
+    usable: np.ndarray = starts[np.isfinite(log_density(starts))]
+    return usable if len(usable) else chosen
 
 
 def _differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -139,16 +202,37 @@ def _climb(
     return points, heights
 
 
-def _distinct(points: np.ndarray, heights: np.ndarray, scale: np.ndarray) -> list[int]:
-    """Return the highest few points that are not neighbours."""
-    kept: list[int] = []
+def _distinct(
+    log_density: LogDensity,
+    gradient: Callable[[np.ndarray], np.ndarray],
+    ends: np.ndarray,
+    heights: np.ndarray,
+    scale: np.ndarray,
+) -> list[tuple[float, np.ndarray, np.ndarray]]:
+    """Return log-mass, place and precision of each summit, whichever climbs ended there."""
+    radius = 2 * scipy.special.gammaincinv(0.5 * ends.shape[1], SAME_SUMMIT)
+    found: list[tuple[float, np.ndarray, np.ndarray]] = []
+    looked_at = 0
     for index in np.argsort(heights)[::-1]:
-        if not np.isfinite(heights[index]) or len(kept) == 4:
+        if not np.isfinite(heights[index]) or looked_at == MOST_SUMMITS:
             break
-        gaps = [np.max(np.abs(points[index] - points[other]) / scale) for other in kept]
-        if not gaps or min(gaps) > 0.05:
-            kept.append(int(index))
-    return kept
+        if any(_distances(ends[index][None], *known[1:])[0] < radius for known in found):
+            continue
+        looked_at += 1
+        measured = _measure(log_density, gradient, ends[index], scale)
+        if measured is None:
+            continue
+        if any(_distances(measured[1][None], *known[1:])[0] < radius for known in found):
+            continue
+        found.append(measured)
+    return found
+
+
+def _distances(points: np.ndarray, summit: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Return squared Mahalanobis distances from a summit."""
+    centered = points - summit
+    squared: np.ndarray = np.einsum("si,si->s", centered @ precision, centered)
+    return squared
 
 
 def _measure(
@@ -156,12 +240,44 @@ def _measure(
     gradient: Callable[[np.ndarray], np.ndarray],
     summit: np.ndarray,
     scale: np.ndarray,
-) -> tuple[float, np.ndarray] | None:
-    """Return the log of the mass by Laplace's method, and the precision; None if none is."""
+) -> tuple[float, np.ndarray, np.ndarray] | None:
+    """Return the log of the mass by Laplace's method, the place and the precision.
+
+    None if the point is no summit, and a few Newton steps do not lead to one.
+    """
     dimension = len(summit)
     height = log_density(summit[None])[0]
+    for _ in range(NEWTON_STEPS):
+        precision = _precision(log_density, gradient, summit, height, scale)
+        if precision is None:
+            return None
+        slope = gradient(summit[None])[0]
+        step = np.linalg.solve(precision, slope)
+        if 0.5 * float(slope @ step) < ARRIVED:
+            break
+        new = summit + step
+        new_height = log_density(new[None])[0]
+        if not new_height > height:
+            return None
+        summit, height = new, new_height
+    else:
+        return None
+    log_determinant = float(np.linalg.slogdet(precision)[1])
+    log_mass = height + 0.5 * dimension * np.log(2 * np.pi) - 0.5 * log_determinant
+    return float(log_mass), summit, precision
+
+
+def _precision(
+    log_density: LogDensity,
+    gradient: Callable[[np.ndarray], np.ndarray],
+    summit: np.ndarray,
+    height: float,
+    scale: np.ndarray,
+) -> np.ndarray | None:
+    """Return minus the Hessian, by differences over steps of a few percent of the density."""
+    dimension = len(summit)
     step = 1e-3 * scale
-    for _ in range(40):  # to where the density falls by a few percent
+    for _ in range(40):
         ends = np.concatenate([summit + np.diag(step), summit - np.diag(step)])
         drop = (height - log_density(ends)).reshape(2, dimension).mean(axis=0)
         step = np.where(drop > 0.1, 0.5 * step, np.where(drop < 0.01, 1.7 * step, step))
@@ -171,29 +287,35 @@ def _measure(
     slopes = gradient(ends).reshape(2, dimension, dimension)
     precision = -(slopes[0] - slopes[1]) / (2 * step[:, None])
     precision = 0.5 * (precision + precision.T)
-    if not np.isfinite(precision).all():
+    if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
         return None
-    values = np.linalg.eigvalsh(precision)
-    if values[0] <= 0:
-        return None
-    log_mass = height + 0.5 * dimension * np.log(2 * np.pi) - 0.5 * np.log(values).sum()
-    return float(log_mass), precision
+    return precision
 
 
 def _weigh(
     log_mass: float,
-    precision: np.ndarray,
     summit: np.ndarray,
-    cloud: np.ndarray,
+    precision: np.ndarray,
+    points: np.ndarray,
     log_evidence: float,
 ) -> Summit:
     """Compare the share of Z that a summit should have with its share of the particles."""
-    centered = cloud - summit
-    distances = np.einsum("si,ij,sj->s", centered, precision, centered)
     # Within 99 % of a Gaussian: the quantile of chi-squared.
-    found = float(np.mean(distances < 2 * gammaincinv(0.5 * len(summit), 0.99)))
+    radius = 2 * scipy.special.gammaincinv(0.5 * len(summit), 0.99)
+    found = float(np.mean(_distances(points, summit, precision) < radius))
     expected = float(np.exp(log_mass - np.logaddexp(log_mass, log_evidence)))
     # A summit that is all of Z has as much mass as Z itself, not in addition to it.
     if found > 0:
         expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
-    return Summit(log_mass, expected, found)
+    return Summit(log_mass, expected, found, _component(summit, precision))
+
+
+def _component(summit: np.ndarray, precision: np.ndarray) -> SinhArcsinhStudent:
+    """Return a Student-t around a summit, a little wider than Laplace's Gaussian."""
+    dimension = len(summit)
+    covariance = np.linalg.inv(precision)
+    covariance = 0.5 * (covariance + covariance.T)
+    factor = INFLATION * np.linalg.cholesky(covariance)
+    zeros, ones = np.zeros(dimension), np.ones(dimension)
+    # Without skew and with tails as they are, coordinates are centred at the summit, and not bent.
+    return SinhArcsinhStudent(summit, ones, zeros, ones, zeros, factor, FREEDOM)

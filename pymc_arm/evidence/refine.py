@@ -1,12 +1,12 @@
-"""A second, sharper estimate of log Z from the particles that exploring leaves behind.
+"""A second, sharper estimate of log Z, and draws, from the particles that exploring leaves behind.
 
 The telescoping product carries the noise of every step. A density q fitted to the final cloud is
-one short step away from the posterior, and the optimal bridge between the two (Meng and Wong, 1996)
-measures that step from both sides: the standard deviation of log Z falls from a few tenths to a
-few thousandths. Each chain is judged with a q that was fitted to the other chains, so that q never
-sees the draws it is judged on, and how well the two overlap says whether to believe it. What is
-simple given the rest (labels, group effects) need not be known to q: see
-:mod:`pymc_arm.evidence.spaces`.
+one short step away from the posterior, and the optimal bridge between the two
+(:mod:`pymc_arm.evidence.bridge`) measures that step from both sides: the standard deviation of
+log Z falls from a few tenths to a few thousandths. Each chain is judged with a q that was fitted to
+the other chains, so that q never sees the draws it is judged on, and how well the two overlap says
+whether to believe it. What is simple given the rest (labels, group effects) need not be known to q:
+see :mod:`pymc_arm.evidence.spaces`.
 
 Draws that judge one q have fitted another, which makes the bridges dependent. Where q is of the
 right family, its error is linear in the draws it was fitted to, and the error of a bridge is
@@ -17,57 +17,44 @@ which are independent, is not.
 
 Where q fits, draws of it are worth as much as particles, and cost one evaluation instead of a whole
 path. So there are many of them, and the bridge comes close to importance sampling, with the
-particles to guard the tails.
+particles to guard the tails. The same draws, resampled by their weights f / q, represent the
+posterior better than the particles do: they do not remember the path.
+
+Where importance sampling and the bridge contradict each other and q reaches every particle, it is
+the particles that are wrong (they have the wrong share of a mode, say), and importance sampling,
+which does not use them, has the last word. So it has where a search found modes without particles:
+they become components of q, and draws of that decide what they weigh.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pymc_arm.algorithm.path import join, select
-from pymc_arm.algorithm.resampling import effective_share, log_mean_exp
-from pymc_arm.evidence.approximation import fit
+from pymc_arm.algorithm.resampling import log_mean_exp, log_sum_exp, multinomial, normalize
+from pymc_arm.evidence.approximation import Approximation, Combined, fit
+from pymc_arm.evidence.bridge import Bridge, bridge, importance, sides_differ
+from pymc_arm.evidence.modes import Summit
 from pymc_arm.evidence.spaces import RefinementSpace
 
-__all__ = ["Bridge", "bridge", "refine_chains"]
+__all__ = ["refine_chains"]
 
-# Below this share of effective draws on either side, q and the posterior hardly meet.
-SMALLEST_OVERLAP = 0.05
 # A space in which they overlap more than this is good enough: many draws of q make up for the rest.
 GOOD_OVERLAP = 0.7
 # Draws of q for each particle that show how well they overlap; if so, there will be more.
 FIRST_PROPOSALS = 2
 TRIAL_PARTICLES = 200
-ITERATIONS = 1000
 # A q hardly gains from more draws than this, and many chains have many more.
+# A mode with a smaller share of Z than this, by draws of q, needs no repair: it would move log Z by
+# as much, and Laplace's method was off by a factor of five.
+NEGLIGIBLE_SHARE = 0.01
 MOST_FITTED = 10_000
 MOST_FITTED_PER_DIMENSION = 1000
 
 # Calls a function with 0, 1, ..., of so many numbers, and returns what it returns.
-MapFunction = Callable[[Callable[[int], "Bridge"], int], list["Bridge"]]
-
-
-@dataclass(frozen=True)
-class Bridge:
-    """A bridge estimate of log Z of one chain.
-
-    ``variance`` is what the draws themselves predict, and ``cloud_variance`` the part of it that
-    comes from the draws of the posterior; ``overlap`` is the smaller of the effective fractions of
-    the draws from the posterior and from q, between 0 and 1.
-    """
-
-    log_evidence: float
-    variance: float
-    cloud_variance: float
-    overlap: float
-    components: int
-
-    @property
-    def trustworthy(self) -> bool:
-        """Whether q and the posterior overlap enough."""
-        return bool(np.isfinite(self.log_evidence) and self.overlap >= SMALLEST_OVERLAP)
+MapFunction = Callable[[Callable[[int], Bridge], int], list[Bridge]]
 
 
 def refine_chains(
@@ -76,8 +63,10 @@ def refine_chains(
     generators: Sequence[np.random.Generator],
     founders: Sequence[np.ndarray],
     map_fn: MapFunction | None = None,
+    summits: Sequence[Summit] = (),
+    log_evidence: float = 0.0,
 ) -> list[Bridge]:
-    """Bridge each cloud with an approximation fitted to the others.
+    """Bridge each cloud with an approximation fitted to the others, and draw through that.
 
     Parameters
     ----------
@@ -89,8 +78,12 @@ def refine_chains(
         One for each cloud.
     founders
         For each cloud, which particles descend from the same one: they may be alike.
-    each
+    map_fn
         Calls a function of the number of a cloud for each of so many: by default one after another.
+    summits
+        Modes that a search has found in the first of the spaces.
+    log_evidence
+        The exploring estimate, to which the masses of summits are compared.
     """
     if len(clouds) == 1:
         # Families stay together, so that the halves are independent.
@@ -98,24 +91,21 @@ def refine_chains(
         order = np.argsort(generators[0].permutation(own.max() + 1)[own], kind="stable")
         parts = np.split(order, [len(order) // 2])
         halves, kin = [select(clouds[0], part) for part in parts], [own[part] for part in parts]
-        two = refine_chains(spaces, halves, generators[0].spawn(2), kin, map_fn)
-        return [
-            Bridge(
-                log_mean_exp(np.array([b.log_evidence for b in two])),
-                float(np.mean([b.variance for b in two])) / 2,
-                float(np.mean([b.cloud_variance for b in two])) / 2,
-                min(b.overlap for b in two),
-                max(b.components for b in two),
-            )
-        ]
+        two = refine_chains(
+            spaces, halves, generators[0].spawn(2), kin, map_fn, summits, log_evidence
+        )
+        return [_join_halves(two)]
     some = _thin(clouds, *spaces[0].points(clouds[0]).shape)
     space = _choose(spaces, clouds[0], some[1:], generators[0]) if len(spaces) > 1 else spaces[0]
+
+    modes = _Modes(tuple(summits), log_evidence)
 
     def refine(number: int) -> Bridge:
         others = join([c for k, c in enumerate(some) if k != number])
         rng, own = generators[number], founders[number]
         found = _fit_and_bridge(space, clouds[number], others, rng, own)
-        return replace(found, variance=found.variance + found.cloud_variance)
+        found = replace(found, variance=found.variance + found.cloud_variance)
+        return _with_modes(spaces[0], found, clouds[number], others, rng, own, modes)
 
     return (
         [refine(n) for n in range(len(clouds))] if map_fn is None else map_fn(refine, len(clouds))
@@ -149,89 +139,170 @@ def _choose(
     return best
 
 
+def _join_halves(two: Sequence[Bridge]) -> Bridge:
+    """Return one bridge for the halves of a single cloud."""
+    drawn = [b.particles for b in two]
+    return Bridge(
+        log_mean_exp(np.array([b.log_evidence for b in two])),
+        float(np.mean([b.variance for b in two])) / 2,
+        float(np.mean([b.cloud_variance for b in two])) / 2,
+        min(b.overlap for b in two),
+        max(b.components for b in two),
+        bridge_k=max(b.bridge_k for b in two),
+        weight_k=max(b.weight_k for b in two),
+        effective_draws=sum(b.effective_draws for b in two),
+        unreached=max(b.unreached for b in two),
+        method=two[0].method if two[0].method == two[1].method else "bridge",
+        modes_share=float(np.mean([b.modes_share for b in two])),
+        particles=None if any(part is None for part in drawn) else join(drawn),
+    )
+
+
+@dataclass
+class _Proposals:
+    """Draws of q in parts: their log-weights, and some of them resampled by weight.
+
+    A draw of a later part takes the place of one that was picked earlier with the probability that
+    its part has in the sum so far, so that the parts need not be kept.
+    """
+
+    space: RefinementSpace
+    approximation: Approximation
+    rng: np.random.Generator
+    size: int
+    log_weights: list[np.ndarray] = field(default_factory=list)
+    picked: Any = None
+    log_sum: float = -np.inf
+
+    def draw(self, count: int) -> None:
+        """Draw a part, weigh it, and pick from it."""
+        points = self.approximation.draw(self.rng, count)
+        particles, log_ratio = self.space.draw_particles(self.rng, points)
+        weights = log_ratio - self.approximation.log_density(points)
+        weights = np.where(np.isnan(weights), -np.inf, weights)
+        self.log_weights.append(weights)
+        part = log_sum_exp(weights)
+        if particles is None or not np.isfinite(part):
+            return
+        self.log_sum = float(np.logaddexp(self.log_sum, part))
+        replaced = np.flatnonzero(self.rng.random(self.size) < np.exp(part - self.log_sum))
+        chosen = particles[multinomial(self.rng, normalize(weights), len(replaced))]
+        if self.picked is None:
+            self.picked = chosen
+        else:
+            self.picked[replaced] = chosen
+
+    @property
+    def all_log_weights(self) -> np.ndarray:
+        """Those of all parts."""
+        return np.concatenate(self.log_weights)
+
+
+@dataclass(frozen=True)
+class _Modes:
+    """Summits that a search has found, and log Z as exploring has it."""
+
+    summits: tuple[Summit, ...]
+    log_evidence: float
+
+    @property
+    def any_missed(self) -> bool:
+        """Whether particles lack at one of them."""
+        return any(summit.missed for summit in self.summits)
+
+    def added_to(self, approximation: Approximation) -> Combined:
+        """Return a density with a component at each summit."""
+        return Combined.of(
+            [approximation, *(summit.component for summit in self.summits)],
+            [self.log_evidence, *(summit.log_mass for summit in self.summits)],
+        )
+
+
+def _with_modes(
+    space: RefinementSpace,
+    found: Bridge,
+    cloud: Any,
+    others: Any,
+    rng: np.random.Generator,
+    founders: np.ndarray,
+    modes: _Modes,
+) -> Bridge:
+    """Return a bridge from a q with summits in it, where the one without them does not do.
+
+    If particles have missed a mode, draws of q alone decide what it weighs. If they have not, but q
+    is bad, a component at each summit may be what it lacks.
+    """
+    if modes.any_missed:
+        weighed = _weigh_modes(space, others, rng, len(founders), modes)
+        if not weighed.trustworthy:
+            return found
+        if weighed.modes_share >= NEGLIGIBLE_SHARE:
+            return weighed
+        return replace(found, modes_share=weighed.modes_share)
+    if found.trustworthy or len(modes.summits) < 2:
+        return found
+    again = _fit_and_bridge(space, cloud, others, rng, founders, modes)
+    again = replace(again, variance=again.variance + again.cloud_variance)
+    return again if again.trustworthy else found
+
+
+def _weigh_modes(
+    space: RefinementSpace, others: Any, rng: np.random.Generator, size: int, modes: _Modes
+) -> Bridge:
+    """Estimate log Z by importance sampling from a q with a component at each summit."""
+    space = space.fit_to(others)
+    combined = modes.added_to(_fit(space, others, rng))
+    # What the components hold that q would not have had without them.
+    trial = combined.draw(rng, FIRST_PROPOSALS * size)
+    weights = space.draw_log_ratio(rng, trial) - combined.log_density(trial)
+    weights = normalize(np.where(np.isnan(weights), -np.inf, weights))
+    share = float(np.exp(weights) @ combined.share_of_others(trial))
+    proposals = _Proposals(space, combined, rng, size)
+    for _ in range(space.proposals // FIRST_PROPOSALS):
+        proposals.draw(FIRST_PROPOSALS * size)
+    found = importance(proposals.all_log_weights, combined.components)
+    found = replace(found, modes_share=share)
+    return replace(found, particles=proposals.picked) if found.represents(size) else found
+
+
+def _fit(space: RefinementSpace, others: Any, rng: np.random.Generator) -> Approximation:
+    """Fit a density to points of a space."""
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        return space.draw_log_ratio(rng, points)
+
+    return fit(log_density, rng, space.points(others), space.score)
+
+
 def _fit_and_bridge(
     space: RefinementSpace,
     cloud: Any,
     others: Any,
     rng: np.random.Generator,
     founders: np.ndarray | None = None,
+    modes: _Modes | None = None,
 ) -> Bridge:
     space = space.fit_to(others)
-
-    def log_density(points: np.ndarray) -> np.ndarray:
-        return space.draw_log_ratio(rng, points)
-
-    approximation = fit(log_density, rng, space.points(others), space.score)
+    approximation = _fit(space, others, rng)
+    if modes is not None:
+        approximation = modes.added_to(approximation)
     points = space.points(cloud)
+    size = len(points)
     at_draws = space.log_ratio(cloud) - approximation.log_density(points)
-
-    first = approximation.draw(rng, FIRST_PROPOSALS * len(points))
-    at_proposals = [log_density(first) - approximation.log_density(first)]
-    few = bridge(at_draws, at_proposals[0], approximation.components, founders)
+    proposals = _Proposals(space, approximation, rng, size)
+    proposals.draw(FIRST_PROPOSALS * size)
+    few = bridge(at_draws, proposals.all_log_weights, approximation.components, founders)
     rounds = space.proposals // FIRST_PROPOSALS
-    if not few.trustworthy or rounds == 1:
+    if not few.trustworthy:
         return few
     # In parts, so that they need no more memory than the first.
     for _ in range(rounds - 1):
-        more = approximation.draw(rng, len(first))
-        at_proposals.append(log_density(more) - approximation.log_density(more))
-    many = bridge(at_draws, np.concatenate(at_proposals), approximation.components, founders)
+        proposals.draw(FIRST_PROPOSALS * size)
+    weights = proposals.all_log_weights
+    found = bridge(at_draws, weights, approximation.components, founders)
+    weighted = importance(weights, approximation.components)
+    if found.represents(size) and weighted.represents(size) and sides_differ(found, weighted):
+        found = replace(weighted, bridge_k=found.bridge_k)
     # How well they overlap must not depend on how often q was asked: rare draws would dominate.
-    return replace(many, overlap=few.overlap)
-
-
-def bridge(
-    first: np.ndarray,
-    second: np.ndarray,
-    components: int = 1,
-    founders: np.ndarray | None = None,
-) -> Bridge:
-    """Estimate log Z by the optimal bridge between draws from the posterior and from q.
-
-    With l = log f - log q, ``first`` at posterior draws and ``second`` at N_2 draws from q, and
-    s_k = N_k / (N_1 + N_2), r is iterated as the mean of e^l / (s_1 e^l + s_2 r) over q divided by
-    the mean of 1 / (s_1 e^l + s_2 r) over the posterior. Posterior draws of one family count as
-    dependent: N_1 is how many independent ones they are worth at least.
-    """
-    # Where q is zero l is infinite, and 1 / e^l is zero; what is not a number says nothing.
-    usable = first > -np.inf
-    founders = np.arange(len(first)) if founders is None else founders
-    first, founders = first[usable], founders[usable]
-    second = np.where(np.isnan(second), -np.inf, second)
-    if not np.isfinite(first).any() or not np.isfinite(second).any():
-        return Bridge(np.nan, np.inf, np.inf, 0.0, components)
-    worth = len(first) ** 2 / float((np.bincount(founders) ** 2.0).sum())
-    share = np.log(worth / (worth + len(second)))
-    rest = np.log1p(-np.exp(share))
-    shift = float(np.median(first))
-    log_ratio = 0.0
-    for _ in range(ITERATIONS):
-        numerator = second - shift - np.logaddexp(share + second - shift, rest + log_ratio)
-        denominator = -np.logaddexp(share + first - shift, rest + log_ratio)
-        updated = log_mean_exp(numerator) - log_mean_exp(denominator)
-        if abs(updated - log_ratio) < 1e-10:
-            log_ratio = updated
-            break
-        log_ratio = updated
-    # Relative variances of the two means (Fruehwirth-Schnatter, 2004).
-    overlaps = [effective_share(n) for n in (numerator, denominator)]
-    proposal_variance, cloud_variance = (
-        (1 / overlap - 1) / len(draws)
-        for overlap, draws in zip(overlaps, (second, first), strict=True)
-    )
-    cloud_variance = max(cloud_variance, _family_variance(denominator, founders))
-    # How much of q's draws the posterior would accept, and the other way round.
-    return Bridge(
-        shift + log_ratio,
-        float(proposal_variance + cloud_variance),
-        float(cloud_variance),
-        float(min(*overlaps, effective_share(second))),
-        components,
-    )
-
-
-def _family_variance(log_values: np.ndarray, founders: np.ndarray) -> float:
-    """Return the relative variance of a mean, with the values of one family as one draw."""
-    values = np.exp(log_values - log_mean_exp(log_values)) - 1
-    sums = np.bincount(founders, weights=values)
-    return float(sums @ sums) / len(values) ** 2
+    found = replace(found, overlap=few.overlap)
+    return replace(found, particles=proposals.picked) if found.represents(size) else found

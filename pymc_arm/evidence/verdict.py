@@ -2,32 +2,52 @@
 
 A log Z that is silently wrong is the failure this package exists to end. Every check compares two
 things that should agree: chains with each other, chains with their own predictions, the exploring
-estimate with the refined one, and each step with what its particles can support.
+estimate with the refined one, q with the posterior, and each step with what its particles can
+support. The draws of the posterior are judged as the number is.
 """
 
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import scipy
-import xarray as xr
 
-from pymc_arm._compat import InferenceTree, get_group, set_attributes
-from pymc_arm.errors import TrustWarning, callers_level
+from pymc_arm.evidence.bridge import SMALLEST_OVERLAP
+from pymc_arm.evidence.convergence import LARGEST_PARETO_K, largest_sound_r_hat
+from pymc_arm.evidence.estimate import Evidence, disagreement_limit
 
-__all__ = ["Reason", "Report", "attach_verdict", "diagnose"]
+__all__ = ["Facts", "Reason", "Report", "StepFacts", "judge"]
 
 # Each check is set so that a sound run fails it about once in a thousand.
 CHANCE = 1e-3
-# Errors smaller than this, in nats, change nobody's mind about a model.
-NEGLIGIBLE = 0.05
+# A difference between the two estimates that their errors do not explain is part of the standard
+# error. From here on, in nats, it is also a reason for caution, and from there on for failure.
+NOTEWORTHY = 0.05
+SEVERE = 0.5
+# An exploring error above this, in nats, excuses no disagreement beyond twice itself: Z-hat is then
+# skewed, and its logarithm low by half of the variance, so that errors are no yardstick.
+ROUGH = 0.5
+# Chains of different log Z whose spread is smaller than this, in nats, change nobody's mind.
+SMALLEST_SPREAD = 0.05
 SMALLEST_FRACTION = 0.1
-# What an exploring chain predicts of itself: by its steps, and by its families.
-EXPLORE_VARIANCES = ["predicted_variance", "genealogy_variance"]
 SMALLEST_ACCEPTANCE = 0.02
 LARGEST_ERROR = 0.5
+# An exploring estimate that q could not confirm may be biased by about as much as its error, which
+# no check can measure; beyond this, in nats, that is said.
+LARGEST_UNCONFIRMED = 0.1
+# R-hat of draws: 1.05 is a between-chain variance of a tenth of that within; or what independent
+# draws would show by chance, if there are few.
+LARGEST_R_HAT = 1.05
+# R-hat of exploring chains whose particles are returned. Particles of one family are alike, and a
+# chain of 1000 may be worth 20: R-hat is 1.03 then, and above 1.2 once in a thousand.
+LARGEST_EXPLORING_R_HAT = 1.2
+# R-hat of exploring chains where draws come through q. The particles serve to place q, which
+# corrects them; but chains that differ by more than their own width can't vouch for q's reach.
+LARGEST_CORRECTED_R_HAT = 2.0
+# Fewer independent draws than this leave quantiles unknown (Vehtari and others, 2021, ask for 100 a
+# chain, of which there are four).
+SMALLEST_DRAWS = 100
 
 
 @dataclass(frozen=True)
@@ -46,47 +66,111 @@ class Report:
     """The verdict on a run.
 
     ``status`` is ``"ok"``, ``"caution"`` (the error bar may be too small) or ``"failed"`` (the
-    estimate should not be used).
+    estimate should not be used). ``r_hat`` is the largest rank-normalised split R-hat of the
+    returned draws, and ``effective_draws`` the smallest effective number of them; NaN where there
+    are no draws to tell. ``notes`` say what was done about things that needed doing.
     """
 
     status: Literal["ok", "caution", "failed"]
     reasons: tuple[Reason, ...] = ()
+    notes: tuple[str, ...] = ()
+    r_hat: float = np.nan
+    effective_draws: float = np.nan
 
     def __str__(self) -> str:
+        notes = [f"- {note}" for note in self.notes]
         if not self.reasons:
-            return "ok: nothing speaks against this estimate of log Z"
+            return "\n".join(["ok: nothing speaks against this estimate of log Z", *notes])
         lines = [f"- {reason.message} {reason.advice}" for reason in self.reasons]
-        return "\n".join([f"{self.status}:", *lines])
+        return "\n".join([f"{self.status}:", *lines, *notes])
 
 
-def diagnose(idata: InferenceTree) -> Report:
-    """Return a verdict on the log Z of a run.
+@dataclass(frozen=True)
+class StepFacts:
+    """What is known of the steps, as arrays (chain, step); NaN where a chain had no such step."""
 
-    Parameters
+    effective_fraction: np.ndarray
+    particles: np.ndarray
+    distinct_fraction: np.ndarray
+    acceptance_rate: np.ndarray
+    introduced: np.ndarray
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a verdict is made of: numbers and arrays, wherever they were read from.
+
+    Attributes
     ----------
-    idata
-        The result of :func:`pymc_arm.sample`.
-
-    Returns
-    -------
-    Report
-        With a status and reasons that name the steps and variables.
-
-    Examples
-    --------
-    >>> import pymc as pm
-    >>> import pymc_arm
-    >>> with pm.Model() as model:
-    ...     p = pm.Beta("p", 1, 1)
-    ...     y = pm.Binomial("y", n=10, p=p, observed=7)
-    >>> idata = pymc_arm.sample(model, draws=500, random_seed=1, progressbar=False)
-    >>> pymc_arm.diagnose(idata).status
-    'ok'
+    evidence
+        The estimate with all of its error.
+    explore, refine
+        Both pooled estimates; ``refine`` is None where there is none, or none to be trusted.
+    chosen
+        ``"explore"`` or ``"refine"``.
+    explored, explored_variances
+        log Z-hat of each exploring chain, and what each predicts of its variance.
+    refined, refined_variances
+        The same of the bridges; NaN where there is none.
+    overlap, pareto_k
+        The smallest overlap with q and the largest Pareto k; NaN where no bridge was tried.
+    repaired, repaired_share
+        How many modes that the particles had missed q covers, and their share of Z.
+    missed
+        The log of the mass, the expected and the found share of a mode that q does not cover.
+    r_hat, effective_draws, independent_draws
+        Of the returned draws: the largest R-hat, the smallest effective number by
+        autocorrelations, and how many are independent by the way they were made.
+    explore_r_hat
+        The largest R-hat of the exploring chains, before anything was done about it.
+    draws_from
+        ``"q"`` or ``"particles"``.
+    draws, chains, dimension
+        The size of the run.
+    flat
+        Data whose density is the same wherever the run has looked.
+    unfinished
+        A sentence about a limit that ended the run early, or "".
+    steps
+        What is known of the steps.
     """
-    history, statistics = get_group(idata, "arm"), get_group(idata, "sample_stats")
-    attributes = history.attrs
-    log_evidence = float(attributes["log_marginal_likelihood"])
-    if not np.isfinite(log_evidence):
+
+    evidence: Evidence
+    explore: Evidence
+    refine: Evidence | None
+    chosen: str
+    explored: np.ndarray
+    explored_variances: np.ndarray
+    refined: np.ndarray
+    refined_variances: np.ndarray
+    steps: StepFacts = field(repr=False)
+    overlap: float = np.nan
+    pareto_k: float = np.nan
+    repaired: int = 0
+    repaired_share: float = np.nan
+    missed: tuple[float, float, float] | None = None
+    r_hat: float = np.nan
+    r_hat_variable: str = ""
+    effective_draws: float = np.nan
+    independent_draws: float = np.nan
+    explore_r_hat: float = np.nan
+    explore_r_hat_variable: str = ""
+    draws_from: str = "particles"
+    draws: int = 0
+    chains: int = 0
+    dimension: int = 0
+    flat: tuple[str, ...] = ()
+    unfinished: str = ""
+
+    @property
+    def effective(self) -> float:
+        """The number of independent draws that the returned ones are worth."""
+        return float(np.fmin(self.effective_draws, self.independent_draws))
+
+
+def judge(facts: Facts) -> Report:
+    """Return the verdict on a run."""
+    if not np.isfinite(facts.evidence.log_evidence):
         reason = Reason(
             "no particles",
             "Every chain ran out of particles with positive weight.",
@@ -94,101 +178,150 @@ def diagnose(idata: InferenceTree) -> Report:
         )
         return Report("failed", (reason,))
     found = [
-        _disagreement(attributes),
-        _spread(statistics, attributes),
-        _weak_steps(history),
-        _few_ancestors(history),
-        _stuck(history),
-        _imprecise(attributes),
-        _few_particles(attributes),
-        _missed_mode(attributes),
-        _flat(attributes),
-        _incomplete(attributes),
+        _disagreement(facts),
+        _spread(facts),
+        _rough_exploring(facts),
+        _unconfirmed(facts),
+        _weak_steps(facts.steps),
+        _few_ancestors(facts.steps),
+        _stuck(facts.steps),
+        _imprecise(facts),
+        _different_chains(facts),
+        _different_draws(facts),
+        _few_draws(facts),
+        _few_particles(facts),
+        _missed_mode(facts),
+        _flat(facts),
+        _unfinished(facts),
     ]
-    reasons = tuple(reason for reason in found if reason is not None)
-    severe = {"disagreement", "weak steps", "missed mode"}
-    failed = any(reason.check in severe for reason in reasons)
-    return Report("failed" if failed else "caution" if reasons else "ok", reasons)
+    reasons = tuple(reason for reason, _ in (f for f in found if f is not None))
+    failed = any(severe for _, severe in (f for f in found if f is not None))
+    notes: tuple[str, ...] = ()
+    if facts.repaired:
+        one = facts.repaired == 1
+        modes = "A mode" if one else f"{facts.repaired} modes"
+        share = f"{100 * facts.repaired_share:.0f} % of Z"
+        notes = (
+            f"{modes} that exploring missed {'was' if one else 'were'} found by a search, and "
+            f"weighed by draws of q: {share}.",
+        )
+    return Report(
+        "failed" if failed else "caution" if reasons else "ok",
+        reasons,
+        notes,
+        facts.r_hat,
+        facts.effective,
+    )
 
 
-def attach_verdict(result: InferenceTree) -> InferenceTree:
-    """Write the verdict into a result, warn if it is not good, and return the result."""
-    report = diagnose(result)
-    verdict = {"verdict": report.status, "verdict_reasons": str(report)}
-    result.attrs.update(verdict)
-    set_attributes(result, "arm", verdict)
-    if report.status != "ok":
-        warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=callers_level())
-    return result
+# What a check returns: nothing, or a reason and whether the estimate is unfit for use.
+Found = tuple[Reason, bool] | None
 
 
-def _disagreement(attributes: Mapping[str, Any]) -> Reason | None:
+def _disagreement(facts: Facts) -> Found:
     """Compare the exploring with the refined estimate."""
-    if "refine_log_marginal_likelihood" not in attributes:
+    if facts.refine is None or facts.repaired:
         return None
-    names = ("explore_log_marginal_likelihood", "refine_log_marginal_likelihood")
-    explored, refined = (float(attributes[name]) for name in names)
-    first, second = (float(attributes[f"{name}_se"]) for name in names)
-    error = float(np.hypot(first, second))
+    explored, refined = facts.explore.log_evidence, facts.refine.log_evidence
+    error = float(np.hypot(facts.explore.standard_error, facts.refine.standard_error))
     difference = abs(explored - refined)
-    limit = float(scipy.special.stdtrit(8, 1 - CHANCE / 2)) * error
-    if difference <= max(limit, NEGLIGIBLE):
+    limit = disagreement_limit(facts.explore, facts.refine)
+    if error > ROUGH:
+        limit = min(limit, max(2 * error, 2 * ROUGH))
+    if difference <= max(limit, NOTEWORTHY):
         return None
-    return Reason(
+    reason = Reason(
         "disagreement",
         f"The exploring estimate ({explored:.2f}) and the refined one ({refined:.2f}) differ by "
         f"{difference:.2f}, and their errors together are {error:.2f}.",
         "Chains may have missed a mode or not mixed: use more draws, and compare the chains.",
     )
+    return reason, difference > SEVERE
 
 
-def _spread(statistics: xr.Dataset, attributes: Mapping[str, Any]) -> Reason | None:
+def _spread(facts: Facts) -> Found:
     """Compare the spread between chains with what each chain predicts of itself."""
-    chosen = "refined" if attributes.get("estimate") == "refine" else "explore"
-    values = statistics[f"{chosen}_log_marginal_likelihood"].values
+    refined = facts.chosen == "refine"
+    values = facts.refined if refined else facts.explored
     # What the standard error would be made of if there were one chain.
-    columns = ["refined_variance"] if chosen == "refined" else EXPLORE_VARIANCES
-    predicted = float(np.mean(np.max([statistics[column].values for column in columns], axis=0)))
+    variances = facts.refined_variances if refined else facts.explored_variances
     chains = len(values)
     if chains < 2 or not np.all(np.isfinite(values)):
         return None
+    predicted = float(np.mean(variances))
     observed = float(np.var(values, ddof=1))
     limit = float(scipy.special.fdtri(chains - 1, 20, 1 - CHANCE)) * predicted
-    if observed <= max(limit, NEGLIGIBLE**2 * chains):
+    if observed <= max(limit, SMALLEST_SPREAD**2 * chains):
         return None
-    return Reason(
+    reason = Reason(
         "spread",
         f"Chains differ more than they should: their standard deviation is "
         f"{np.sqrt(observed):.2f}, and each predicts {np.sqrt(predicted):.2f}.",
         "Use more draws or chains; the standard error counts the spread, but few chains know "
         "it only roughly.",
     )
+    return reason, False
 
 
-def _weak_steps(history: xr.Dataset) -> Reason | None:
+def _rough_exploring(facts: Facts) -> Found:
+    """Report exploring chains that are too far apart for the refined estimate to rest on them."""
+    error = facts.explore.standard_error
+    if facts.chosen != "refine" or facts.repaired or error <= 2 * ROUGH:
+        return None
+    reason = Reason(
+        "rough exploring",
+        f"The standard error of the exploring estimate is {error:.1f}, so that it can't check the "
+        "refined one.",
+        "q may be right where the chains are, and chains may have missed something: use more "
+        "draws, or compare several seeds.",
+    )
+    return reason, False
+
+
+def _unconfirmed(facts: Facts) -> Found:
+    """Report an exploring estimate of some error that q was asked to confirm, and could not."""
+    if facts.chosen == "refine" or np.isnan(facts.overlap):
+        return None
+    if facts.explore.standard_error <= LARGEST_UNCONFIRMED:
+        return None
+    if facts.overlap < SMALLEST_OVERLAP:
+        cause = f"q and the posterior overlap by {facts.overlap:.2g}"
+    elif facts.pareto_k >= LARGEST_PARETO_K:
+        cause = f"a few draws decide the bridge (Pareto k is {facts.pareto_k:.2f})"
+    else:
+        cause = "refined chains contradict each other"
+    reason = Reason(
+        "unconfirmed",
+        f"No second estimate confirms log Z: {cause}.",
+        "Exploring alone tends to be low by about its error: use more draws, or reparameterise.",
+    )
+    return reason, False
+
+
+def _weak_steps(steps: StepFacts) -> Found:
     """Find steps that hung on a few particles, even after generating more."""
-    fraction = history["effective_fraction"].values
-    effective = fraction * history["particles"].values
-    weak = (fraction < SMALLEST_FRACTION) & (effective < 50)
+    effective = steps.effective_fraction * steps.particles
+    weak = (steps.effective_fraction < SMALLEST_FRACTION) & (effective < 50)
     if not weak.any():
         return None
-    steps = np.flatnonzero(weak.any(axis=0))
-    names = _names(history, weak)
-    return Reason(
+    numbers = np.flatnonzero(weak.any(axis=0))
+    names = _names(steps, weak)
+    reason = Reason(
         "weak steps",
-        f"{len(steps)} step(s) hung on few particles, the worst on {np.nanmin(effective):.0f}: "
+        f"{len(numbers)} step(s) hung on few particles, the worst on {np.nanmin(effective):.0f}: "
         f"{', '.join(names[:3])}.",
         "Use more draws, another order of the variables, or a larger max_rounds.",
-        tuple(int(step) for step in steps),
+        tuple(int(step) for step in numbers),
         names,
     )
+    return reason, True
 
 
-def _few_ancestors(history: xr.Dataset) -> Reason | None:
+def _few_ancestors(steps: StepFacts) -> Found:
     """Find steps whose particles were copies of few, not moved since (``move="adaptive"``)."""
     return _low_steps(
-        history,
-        "distinct_fraction",
+        steps,
+        steps.distinct_fraction,
         SMALLEST_FRACTION,
         "few ancestors",
         "Only {lowest:.0f} % of the particles were distinct when the run came to {names}.",
@@ -196,11 +329,11 @@ def _few_ancestors(history: xr.Dataset) -> Reason | None:
     )
 
 
-def _stuck(history: xr.Dataset) -> Reason | None:
+def _stuck(steps: StepFacts) -> Found:
     """Find moves that were hardly ever accepted."""
     return _low_steps(
-        history,
-        "acceptance_rate",
+        steps,
+        steps.acceptance_rate,
         SMALLEST_ACCEPTANCE,
         "stuck",
         "Moves were accepted in only {lowest:.1f} % of the proposals at {names}.",
@@ -209,86 +342,135 @@ def _stuck(history: xr.Dataset) -> Reason | None:
 
 
 def _low_steps(
-    history: xr.Dataset, column: str, limit: float, check: str, message: str, advice: str
-) -> Reason | None:
+    steps: StepFacts, fraction: np.ndarray, limit: float, check: str, message: str, advice: str
+) -> Found:
     """Return a reason that names the steps at which a fraction is below its limit."""
-    fraction = history[column].values
     low = fraction < limit
     if not low.any():
         return None
-    names = _names(history, low)
-    return Reason(
+    names = _names(steps, low)
+    reason = Reason(
         check,
         message.format(lowest=100 * np.nanmin(fraction), names=", ".join(names[:3])),
         advice,
         tuple(int(step) for step in np.flatnonzero(low.any(axis=0))),
         names,
     )
+    return reason, False
 
 
-def _imprecise(attributes: Mapping[str, Any]) -> Reason | None:
-    error = float(attributes["log_marginal_likelihood_se"])
+def _imprecise(facts: Facts) -> Found:
+    error = facts.evidence.standard_error
     if error <= LARGEST_ERROR:
         return None
-    return Reason(
+    reason = Reason(
         "imprecise",
         f"The standard error of log Z is {error:.2f}.",
         "Use more draws or chains before comparing models.",
     )
+    return reason, False
 
 
-def _incomplete(attributes: Mapping[str, Any]) -> Reason | None:
-    """Say so if a limit ended the run before it had what was asked for."""
-    if int(attributes.get("complete", 1)):
+def _different_chains(facts: Facts) -> Found:
+    """Report exploring chains that ended in different places."""
+    through_q = facts.draws_from == "q"
+    limit = LARGEST_CORRECTED_R_HAT if through_q else LARGEST_EXPLORING_R_HAT
+    limit = max(limit, _r_hat_by_chance(facts))
+    if not facts.explore_r_hat > limit or facts.repaired:
         return None
-    error = float(attributes["log_marginal_likelihood_se"])
-    finished, started = (int(attributes[name]) for name in ("chains", "chains_started"))
-    message = f"The {attributes['ended_by']} ended the run with {finished} of {started} chains."
-    if attributes["target_se"] != "None":
-        message += f" The standard error is {error:.3g}, not {float(attributes['target_se']):.3g}."
-    return Reason("incomplete", message, "Give it more time, or more draws.")
-
-
-def _few_particles(attributes: Mapping[str, Any]) -> Reason | None:
-    """Report fewer particles than tell a covariance, which every move and fit relies on."""
-    draws, dimension = int(attributes.get("draws", 0)), int(attributes.get("dimension", 0))
-    if draws >= 2 * dimension:
-        return None
-    return Reason(
-        "few particles",
-        f"{draws} particles can't represent a posterior in {dimension} dimensions.",
-        f"Use at least {10 * dimension} draws.",
+    returned = (
+        "Draws come through q, which was fitted to all of them"
+        if through_q
+        else "Draws are a mixture of all chains, by their estimates of Z"
     )
+    reason = Reason(
+        "different chains",
+        f"Exploring chains ended in different places: R-hat of {facts.explore_r_hat_variable} is "
+        f"{facts.explore_r_hat:.2f}. {returned}.",
+        "Use more draws, or reparameterise.",
+        variables=(facts.explore_r_hat_variable,),
+    )
+    return reason, False
 
 
-def _missed_mode(attributes: Mapping[str, Any]) -> Reason | None:
-    """Report a mode that a search after the run has found, and the particles have not."""
-    if "missed_log_mass" not in attributes:
+def _different_draws(facts: Facts) -> Found:
+    """Report returned chains that do not represent the same posterior."""
+    if not facts.r_hat > max(LARGEST_R_HAT, _r_hat_by_chance(facts)):
         return None
-    log_mass = float(attributes["missed_log_mass"])
-    expected, found = (float(attributes[f"missed_{n}_share"]) for n in ("expected", "found"))
-    return Reason(
+    reason = Reason(
+        "R-hat",
+        f"Chains of draws differ: R-hat of {facts.r_hat_variable} is {facts.r_hat:.2f}.",
+        "Use more draws.",
+        variables=(facts.r_hat_variable,),
+    )
+    return reason, False
+
+
+def _r_hat_by_chance(facts: Facts) -> float:
+    """Return an R-hat that as many independent draws would hardly exceed."""
+    return largest_sound_r_hat(facts.chains, facts.draws, max(facts.dimension, 1), CHANCE)
+
+
+def _few_draws(facts: Facts) -> Found:
+    """Report draws that are worth much fewer than there are."""
+    asked = facts.draws * facts.chains
+    if np.isnan(facts.effective) or facts.effective >= min(SMALLEST_DRAWS, 0.1 * asked):
+        return None
+    reason = Reason(
+        "few draws",
+        f"The {asked} draws of the posterior are worth {facts.effective:.0f} independent ones.",
+        "Their means are rough, and their tails unknown: use more draws or chains.",
+    )
+    return reason, False
+
+
+def _unfinished(facts: Facts) -> Found:
+    """Say so if a limit ended the run before it had what was asked for."""
+    if not facts.unfinished:
+        return None
+    return Reason("incomplete", facts.unfinished, "Give it more time, or more draws."), False
+
+
+def _few_particles(facts: Facts) -> Found:
+    """Report fewer particles than tell a covariance, which every move and fit relies on."""
+    if facts.draws >= 2 * facts.dimension:
+        return None
+    reason = Reason(
+        "few particles",
+        f"{facts.draws} particles can't represent a posterior in {facts.dimension} dimensions.",
+        f"Use at least {10 * facts.dimension} draws.",
+    )
+    return reason, False
+
+
+def _missed_mode(facts: Facts) -> Found:
+    """Report a mode that a search after the run has found, and the particles have not."""
+    if facts.missed is None:
+        return None
+    log_mass, expected, found = facts.missed
+    reason = Reason(
         "missed mode",
         f"There is a mode with a mass of about exp({log_mass:.2f}), {100 * expected:.0f} % of the "
         f"total, that holds {100 * found:.1f} % of the particles.",
         "Particles missed it: use many more draws, or a prior that is nearer to it; the true log Z "
         "is likely to be larger.",
     )
+    return reason, True
 
 
-def _flat(attributes: Mapping[str, Any]) -> Reason | None:
-    names = str(attributes.get("flat", ""))
-    if not names:
+def _flat(facts: Facts) -> Found:
+    if not facts.flat:
         return None
-    return Reason(
+    reason = Reason(
         "flat",
-        f"The log-density of {names} is the same at each prior draw, although it depends on free "
-        "variables.",
+        f"The log-density of {', '.join(facts.flat)} is the same at each prior draw, although it "
+        "depends on free variables.",
         "If it is larger in some small region, no particle has seen that: check the model there.",
-        variables=tuple(names.split(", ")),
+        variables=facts.flat,
     )
+    return reason, False
 
 
-def _names(history: xr.Dataset, flagged: np.ndarray) -> tuple[str, ...]:
-    names: Sequence[str] = history["introduced"].values[flagged]
+def _names(steps: StepFacts, flagged: np.ndarray) -> tuple[str, ...]:
+    names: Sequence[str] = steps.introduced[flagged]
     return tuple(dict.fromkeys(str(name) for name in names))

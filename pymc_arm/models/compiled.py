@@ -165,8 +165,9 @@ def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -
     supports = find_supports(density, x, layout, draws)
     check_normalizers(model, layout, density, supports, draws)
     scopes = find_scopes(density, layout, draws)
-    plan = make_plan(layout, density, scopes, supports, order, rng)
-    corrections = find_corrections(model)
+    density.notes.extend(prior.notes)
+    plan = make_plan(layout, density, scopes, supports, order, rng, prior.integrated)
+    corrections = find_corrections(model, prior)
     path = ModelPath(model, corrections, plan, density, prior, supports, draws)
-    path.flat = tuple(find_flat(density, scopes, draws))
+    path.flat = tuple(find_flat(x, density, scopes, draws))
     return path

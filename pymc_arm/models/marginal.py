@@ -116,10 +116,16 @@ class MarginalSpace:
 
     def log_ratio(self, particles: np.ndarray) -> np.ndarray:
         """Return log f(g, x) - log h(x | g) at particles."""
-        return self._over_chunks(particles, None)
+        return self._over_chunks(particles, None)[1]
 
     def draw_log_ratio(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Return log f(g, x) - log h(x | g) with x drawn from h."""
+        return self.draw_particles(rng, points)[1]
+
+    def draw_particles(
+        self, rng: np.random.Generator, points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return particles (g, x) with x drawn from h, and log f(g, x) - log h(x | g)."""
         particles = np.zeros((len(points), self.plan.layout.dimension))
         particles[:, self._kept] = points
         return self._over_chunks(particles, rng)
@@ -127,17 +133,22 @@ class MarginalSpace:
     def score(self, points: np.ndarray) -> None:
         """Return None: there is no gradient of f(g)."""
 
-    def _over_chunks(self, particles: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+    def _over_chunks(
+        self, particles: np.ndarray, rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         widest = max(max(len(terms), len(own)) for own, terms, _ in self._sets)
         chunk = max(1, LARGEST_TABLE // (MOST_NODES * widest))
         parts = [
             self._chunk(particles[first : first + chunk], rng)
             for first in range(0, len(particles), chunk)
         ]
-        return np.concatenate(parts)
+        filled, log_ratios = zip(*parts, strict=True)
+        return np.concatenate(filled), np.concatenate(log_ratios)
 
-    def _chunk(self, particles: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
-        """Return log f - log h at particles, or with coordinates drawn anew."""
+    def _chunk(
+        self, particles: np.ndarray, rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return particles, or with coordinates drawn anew, and log f - log h there."""
         particles = particles.copy()
         log_h = np.zeros(len(particles))
         for number, (coordinates, _, _) in enumerate(self._sets):
@@ -158,7 +169,7 @@ class MarginalSpace:
                 particles[:, coordinates] = values.reshape(len(particles), -1)
             log_h += logs.reshape(len(particles), -1).sum(axis=1)
         everything = np.ones(self.density.count)
-        return self.log_normalizer + self.density.sum(particles, everything) - log_h
+        return particles, self.log_normalizer + self.density.sum(particles, everything) - log_h
 
     def _grid(self, particles: np.ndarray, number: int) -> Grid:
         """Return the grid of each particle and coordinate of a set, all of a particle in a row."""

@@ -15,7 +15,7 @@ from pymc.distributions.custom import CustomDistRV
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.evidence.approximation import SinhArcsinhStudent
-from pymc_arm.evidence.refine import bridge
+from pymc_arm.evidence.bridge import bridge
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.support import Support
 from pymc_arm.models.terms import Layout, VariableSlice

@@ -7,9 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pymc_arm import refine
 from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.evidence.refine import bridge, refine_chains
+from pymc_arm.evidence import refine
+from pymc_arm.evidence.bridge import bridge
+from pymc_arm.evidence.refine import refine_chains
 from pymc_arm.running.forked import map_forked
 
 DIMENSION = 4
@@ -52,6 +53,9 @@ class Normal:
 
     def draw_log_ratio(self, rng, points):
         return log_normal(points)
+
+    def draw_particles(self, rng, points):
+        return points, log_normal(points)
 
     def score(self, points):
         return None

@@ -10,11 +10,12 @@ from typing import Protocol
 import numpy as np
 
 from pymc_arm.algorithm.resampling import effective_share
+from pymc_arm.evidence.approximation.combined import Combined
 from pymc_arm.evidence.approximation.funnel import FunnelStudent, find_driving_coordinate
 from pymc_arm.evidence.approximation.mixture import Mixture
 from pymc_arm.evidence.approximation.student import SinhArcsinhStudent
 
-__all__ = ["Approximation", "FunnelStudent", "Mixture", "SinhArcsinhStudent", "fit"]
+__all__ = ["Approximation", "Combined", "FunnelStudent", "Mixture", "SinhArcsinhStudent", "fit"]
 
 # Above this share of effective draws, a single component is good enough.
 GOOD_OVERLAP = 0.4

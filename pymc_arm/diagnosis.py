@@ -1,0 +1,142 @@
+"""The verdict on a result: its facts are read here, and judged by :mod:`pymc_arm.evidence`."""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pymc_arm._compat import InferenceTree, get_group, set_attributes
+from pymc_arm.errors import TrustWarning, callers_level
+from pymc_arm.evidence.estimate import Evidence
+from pymc_arm.evidence.verdict import Facts, Report, StepFacts, judge
+from pymc_arm.running.summary import RunSummary
+
+__all__ = ["attach_verdict", "diagnose", "read_facts"]
+
+
+def diagnose(idata: InferenceTree) -> Report:
+    """Return a verdict on the log Z and the draws of a run.
+
+    Parameters
+    ----------
+    idata
+        The result of :func:`pymc_arm.sample`.
+
+    Returns
+    -------
+    Report
+        With a status, reasons that name the steps and variables, and R-hat and the effective
+        number of the draws.
+
+    Examples
+    --------
+    >>> import pymc as pm
+    >>> import pymc_arm
+    >>> with pm.Model() as model:
+    ...     p = pm.Beta("p", 1, 1)
+    ...     y = pm.Binomial("y", n=10, p=p, observed=7)
+    >>> idata = pymc_arm.sample(model, draws=500, random_seed=1, progressbar=False)
+    >>> report = pymc_arm.diagnose(idata)
+    >>> report.status
+    'ok'
+    >>> report.r_hat < 1.05
+    True
+    """
+    return judge(read_facts(get_group(idata, "arm"), get_group(idata, "sample_stats")))
+
+
+def attach_verdict(result: InferenceTree) -> InferenceTree:
+    """Write the verdict into a result, warn if it is not good, and return the result."""
+    report = diagnose(result)
+    verdict = {"verdict": report.status, "verdict_reasons": str(report)}
+    result.attrs.update(verdict)
+    set_attributes(result, "arm", verdict)
+    if report.status != "ok":
+        warnings.warn(f"log Z: {report}", TrustWarning, stacklevel=callers_level())
+    return result
+
+
+def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
+    """Read what a verdict is made of from the groups ``arm`` and ``sample_stats``."""
+    attributes = history.attrs
+    number = _Numbers(attributes)
+    variances = ("predicted_variance", "genealogy_variance")
+    explored, refined, refined_variances = (
+        statistics[name].values
+        for name in (
+            "explore_log_marginal_likelihood",
+            "refined_log_marginal_likelihood",
+            "refined_variance",
+        )
+    )
+    missed = None
+    if "missed_log_mass" in attributes:
+        names = ("missed_log_mass", "missed_expected_share", "missed_found_share")
+        missed = (number(names[0]), number(names[1]), number(names[2]))
+    summary = RunSummary.from_attrs(attributes) if "ended_by" in attributes else None
+    return Facts(
+        evidence=number.evidence("log_marginal_likelihood"),
+        explore=number.evidence("explore_log_marginal_likelihood"),
+        refine=number.evidence("refine_log_marginal_likelihood")
+        if "refine_log_marginal_likelihood" in attributes
+        else None,
+        chosen=str(attributes.get("estimate", "explore")),
+        explored=explored,
+        # What an exploring chain predicts of itself: by its steps, and by its families.
+        explored_variances=np.max([statistics[name].values for name in variances], axis=0),
+        refined=refined,
+        refined_variances=refined_variances,
+        steps=StepFacts(
+            effective_fraction=history["effective_fraction"].values,
+            particles=history["particles"].values,
+            distinct_fraction=history["distinct_fraction"].values,
+            acceptance_rate=history["acceptance_rate"].values,
+            introduced=history["introduced"].values,
+        ),
+        overlap=number("refine_overlap"),
+        pareto_k=number("refine_pareto_k"),
+        repaired=int(attributes.get("repaired_modes", 0)),
+        repaired_share=number("repaired_share"),
+        missed=missed,
+        r_hat=number("r_hat"),
+        r_hat_variable=str(attributes.get("r_hat_variable", "")),
+        effective_draws=number("ess"),
+        independent_draws=number("independent_draws"),
+        explore_r_hat=number("explore_r_hat"),
+        explore_r_hat_variable=str(attributes.get("explore_r_hat_variable", "")),
+        draws_from=str(attributes.get("draws_from", "particles")),
+        draws=int(attributes.get("draws", 0)),
+        chains=len(explored),
+        dimension=int(attributes.get("dimension", 0)),
+        flat=() if summary is None else summary.flat,
+        unfinished="" if summary is None else _unfinished(summary, number),
+    )
+
+
+class _Numbers:
+    """Numbers among attributes; NaN where there is none."""
+
+    def __init__(self, attributes: Mapping[str, Any]) -> None:
+        self._attributes = attributes
+
+    def __call__(self, name: str) -> float:
+        return float(self._attributes.get(name, np.nan))
+
+    def evidence(self, name: str) -> Evidence:
+        return Evidence(self(name), self(f"{name}_se"), 1)
+
+
+def _unfinished(summary: RunSummary, number: _Numbers) -> str:
+    """Return a sentence about the limit that ended a run early, or nothing."""
+    if summary.complete:
+        return ""
+    message = (
+        f"The {summary.ended_by} ended the run with {summary.chains} of {summary.chains_started} "
+        "chains."
+    )
+    if summary.target_se is not None:
+        error = number("log_marginal_likelihood_se")
+        message += f" The standard error is {error:.3g}, not {summary.target_se:.3g}."
+    return message

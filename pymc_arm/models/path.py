@@ -245,6 +245,12 @@ class GenericPath(Path):
             correction = after - before - log_q - log_ratio
         return new, np.where(np.isnan(correction), -np.inf, correction)
 
+    def integration_error(self, proposal: Grid | None, log_weights: np.ndarray) -> float:
+        """Return the mean over particles of what the nodes may have missed."""
+        if proposal is None:
+            return 0.0
+        return float(np.log1p(np.exp(log_weights) @ np.minimum(proposal.missed, 1e100)))
+
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
         """Return the coordinates by variable, still transformed."""
         values = self.plan.layout.unravel(particles)

@@ -62,6 +62,8 @@ EVENLY = np.array([0.25, 0.5, 0.75])
 NEGLIGIBLE = 5.0
 # A piece that falls by more nats than twice this is divided so far below its higher end.
 STEEP = 4.0
+# Rows without a node of positive density are halved until they have so many.
+MOST_EMPTY = 60
 # Rounds for those that need them: a spike 1e-7 times as wide as the pieces around it takes 10.
 ROUNDS = 24
 # The outermost nodes go out by up to so many times the way between them.
@@ -131,11 +133,12 @@ class _Assessed(NamedTuple):
     open_low: np.ndarray
     open_high: np.ndarray
     unsettled: np.ndarray
+    empty: np.ndarray
 
     @property
     def unfinished(self) -> np.ndarray:
         """Which rows need more nodes."""
-        return self.unsettled | self.open_low | self.open_high
+        return self.unsettled | self.open_low | self.open_high | self.empty
 
 
 def find_pieces(conditional: Conditional, line: Line, start: np.ndarray, size: int) -> Pieces:
@@ -257,7 +260,8 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> _Assessed:
         missed=seldom + tail_share,
     )
     open_low, open_high = (side & alive for side in opened)
-    return _Assessed(pieces, doubt, log_score, open_low, open_high, unsettled & alive)
+    empty = ~alive & (nodes.shape[1] < MOST_EMPTY) & (not line.whole)
+    return _Assessed(pieces, doubt, log_score, open_low, open_high, unsettled & alive, empty)
 
 
 def _propose(assessed: _Assessed, line: Line) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -273,6 +277,10 @@ def _propose(assessed: _Assessed, line: Line) -> list[tuple[np.ndarray, np.ndarr
             proposals.append((rows[peaked], around[peaked]))
         inside = np.where(_hides(part, first)[:, None], _scan(part, first), _halve(part))
         proposals.append((rows[~peaked], inside[~peaked]))
+    rows = np.flatnonzero(assessed.empty)
+    if len(rows):
+        nodes = assessed.pieces.nodes[rows]
+        proposals.append((rows, 0.5 * (nodes[:, 1:] + nodes[:, :-1])))
     rows = np.flatnonzero(assessed.open_low | assessed.open_high)
     if len(rows):
         proposals.append((rows, _outward(select(assessed, rows))))

@@ -21,13 +21,14 @@ __all__ = ["Support", "find_supports", "inside_only"]
 # How far below its value at a prior draw, in nats, a density is negligible.
 DEPTH = 30.0
 # Elements of the table of draws and coordinates that the density is evaluated at.
-LARGEST_TABLE = 200_000
+LARGEST_TABLE = 50_000
 FEWEST_DRAWS = 50
 # Draws with the largest, and with the smallest values, that are always among them.
 EXTREMES = 25
-# Whole numbers beyond this are not told apart by all operations on float64; no support that is
-# searched goes further than this from its draws.
-FURTHEST = 2**40
+# How far beyond its draws a density is looked at: the next 16 values, for those that probabilities
+# of zero divide, and then twice as far each time, to where operations still tell numbers apart.
+FURTHEST = 2**41
+STEPS = (*range(1, 16), *(2**power for power in range(4, 41)))
 # Far values of an infinite support that are not enumerated: the search finds them by itself.
 LARGEST_REACH = 10_000
 # Draws, coordinates and values over which the whole mass is added up.
@@ -193,10 +194,10 @@ def _find_support(
     complete = _is_complete(own, draws, drawn, low, high)
     ends, bounded, varies = [], [], False
     for side, end in ((-1, low), (1, high)):
-        far, outside = _reach(own, draws, drawn, side, end, complete)
+        far, inside, outside = _reach(own, draws, drawn, side, end, complete)
         closed = outside is not None
         if outside is not None:
-            last = _last_values(own, draws, drawn, side, outside)
+            last = _last_values(own, draws, inside, side, outside)
             fixed = bool((last == last[:1]).all())
             far = int((side * last).max()) * side
             if not fixed:
@@ -233,28 +234,34 @@ def _reach(
     side: int,
     end: int,
     complete: np.ndarray,
-) -> tuple[int, int | None]:
-    """Return how far out a density matters, and where it is zero for all draws, if anywhere."""
-    level = own(draws, drawn)
-    far, step, matters = end, 1, True
-    while step < FURTHEST:
+) -> tuple[int, np.ndarray, int | None]:
+    """Look outward from an end of the draws.
+
+    Returns how far out the density matters, the last value tried that is positive for each draw,
+    and the first one from which on all are zero for all of them, if there is one.
+    """
+    level, inside = own(draws, drawn), drawn
+    far, outside = end, None
+    for step in STEPS:
         value = end + side * step
         found = own(draws, np.full(drawn.shape, float(value)))
-        if np.all(found == -np.inf):
-            return far, value
         if np.any(found[complete] > np.log(2 * INCOMPLETE)):
             # A negative index counts from the end: that mass was there already.
-            return end, end + side
-        matters &= bool(np.any(found >= level - DEPTH))
-        far, step = value if matters else far, 2 * step
-    return far, None
+            return end, drawn, end + side
+        positive = found > -np.inf
+        if not positive.any():
+            outside = value if outside is None else outside
+            continue
+        inside, outside = np.where(positive, float(value), inside), None
+        far = value if np.any(found >= level - DEPTH) else far
+    return far, inside, outside
 
 
 def _last_values(
-    own: _OwnDensity, draws: np.ndarray, drawn: np.ndarray, side: int, outside: int
+    own: _OwnDensity, draws: np.ndarray, inside: np.ndarray, side: int, outside: int
 ) -> np.ndarray:
-    """Return the last value of positive density for each draw, between it and one outside."""
-    inside, beyond = drawn.copy(), np.full(drawn.shape, float(outside))
+    """Return the last value of positive density for each draw, between two that were tried."""
+    beyond = np.full(inside.shape, float(outside))
     while np.any(side * (beyond - inside) > 1):
         middle = np.floor(0.5 * (inside + beyond))
         middle = np.where(side * (beyond - inside) > 1, middle, inside)
@@ -304,10 +311,11 @@ def _with_extreme_parents(
             values = np.full((len(points), len(columns)), float(value))
             return bool(np.any(own(points, values) > -np.inf))
 
-        inside, step = far, 1
-        while step < FURTHEST and positive(far + side * step):
-            inside, step = far + side * step, 2 * step
-        outside = far + side * step
+        steps = [step for step in STEPS if positive(far + side * step)]
+        if not steps:
+            continue
+        beyond = next((step for step in STEPS if step > steps[-1]), FURTHEST)
+        inside, outside = far + side * steps[-1], far + side * beyond
         while abs(outside - inside) > 1:
             middle = (inside + outside) // 2
             inside, outside = (middle, outside) if positive(middle) else (inside, middle)

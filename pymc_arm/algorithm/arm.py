@@ -71,11 +71,11 @@ def step(
     n, particles = state.position, state.particles
     count = path.count(particles)
     size = count if size is None else size
-    acceptance, kernel_calls = np.nan, 0
+    acceptance, autocorrelation, kernel_calls = np.nan, np.nan, 0
     ancestors = state.ancestors
 
     if settings.variant == "rm" or (settings.move == "always" and _has_copies(ancestors)):
-        particles, acceptance = path.move(rng, n, particles)  # line 3: move
+        particles, acceptance, autocorrelation = path.move(rng, n, particles)  # line 3: move
         kernel_calls, ancestors = count, np.arange(count)
 
     following = path.advance(n, particles, state.log_weights, settings.threshold)
@@ -135,6 +135,7 @@ def step(
         predicted_variance=predicted_variance,
         log_evidence=log_evidence,
         acceptance_rate=generated.acceptance_rate if generated.rounds else acceptance,
+        autocorrelation=generated.autocorrelation if generated.rounds else autocorrelation,
         kernel_calls=kernel_calls + generated.kernel_calls,
         resampled=resampled,
         distinct_fraction=distinct_fraction,

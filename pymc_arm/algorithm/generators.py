@@ -44,6 +44,7 @@ class Batch(NamedTuple):
     origins: np.ndarray
     acceptance_rate: float
     kernel_calls: int
+    autocorrelation: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Generated:
     kernel_calls: int
     first_effective_fraction: float
     unmoved: int
+    autocorrelation: float
 
     @property
     def increment_variance(self) -> float:
@@ -123,9 +125,17 @@ def _repeat(
         copies = np.maximum(copies, np.floor(count * np.exp(normalize(ahead))).astype(np.int64))
     origins = np.repeat(np.arange(count), copies)
     log_weights = (base.log_weights - np.log(copies))[origins]
-    particles, acceptance_rate = path.move(rng, base.position, path.select(base.particles, origins))
-    smoothed = path.smooth(rng, base.following, particles)
-    return Batch(particles, log_weights, smoothed, origins, acceptance_rate, len(origins))
+    moved = path.move(rng, base.position, path.select(base.particles, origins))
+    smoothed = path.smooth(rng, base.following, moved.particles)
+    return Batch(
+        moved.particles,
+        log_weights,
+        smoothed,
+        origins,
+        moved.acceptance_rate,
+        len(origins),
+        moved.autocorrelation,
+    )
 
 
 def _representatives(path: Path, base: Base, batch: Batch) -> tuple[Base, Smoothed]:
@@ -182,5 +192,6 @@ def _merge(path: Path, batches: list[Batch], rounds: int, first_fraction: float)
         acceptance_rate=float(np.mean(rates)) if rates else np.nan,
         kernel_calls=sum(batch.kernel_calls for batch in batches),
         first_effective_fraction=first_fraction,
+        autocorrelation=max((batch.autocorrelation for batch in batches), default=np.nan),
         unmoved=sum(len(batch.origins) for batch in batches[:1] if batch.kernel_calls == 0),
     )

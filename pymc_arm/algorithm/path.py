@@ -10,6 +10,7 @@ be chosen when it is reached (:meth:`Path.advance`), because a step that is too 
 split in two while the particles are at hand.
 """
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -28,10 +29,15 @@ Position = Any
 
 
 class Moved(NamedTuple):
-    """What a move returns: the particles, and the mean acceptance rate of its proposals."""
+    """What a move returns: the particles, and the mean acceptance rate of its proposals.
+
+    ``autocorrelation`` is what they still remember of where they started, from zero to one, if the
+    path measures it.
+    """
 
     particles: Particles
     acceptance_rate: float = 1.0
+    autocorrelation: float = np.nan
 
 
 class Smoothed(NamedTuple):
@@ -106,6 +112,8 @@ class Path(ABC):
     #: Whether chains run better in processes than on threads, where there are such: much of the
     #: work is done under the interpreter's lock, and no thread has to survive a fork.
     prefers_processes: bool = False
+    #: What moves repeat of a pilot run, if they are frozen; it can be pickled.
+    frozen_moves: Any = None
     #: Data whose density depends on variables, but is the same wherever the path has looked.
     flat: tuple[str, ...] = ()
 
@@ -184,6 +192,14 @@ class Path(ABC):
     def spaces(self, particles: Particles) -> Sequence[RefinementSpace]:
         """Return where log Z can be refined, the simplest space first; none if nowhere."""
         return [] if self.continuous(particles) is None else [FullSpace(self)]
+
+    def recording(self) -> "Path":
+        """Return this path, for a pilot run that notes how its moves have adapted to particles."""
+        return self
+
+    def frozen(self) -> "Path":
+        """Return a path whose moves adapt to nothing; what they need is from a run on this one."""
+        return copy.copy(self)
 
     def prepare(self) -> None:  # noqa: B027
         """Compile what chains will need, before the process is copied for each of them."""

@@ -31,6 +31,7 @@ class State:
 class Info:
     """What happened in the step into p_n.
 
+    ``autocorrelation`` is what moved particles still remember, if the path measures it;
     ``observations`` is how many came in with it, and ``observed`` the name of a single one.
     """
 
@@ -49,6 +50,7 @@ class Info:
     distinct_fraction: float
     observations: int = 0
     observed: str = ""
+    autocorrelation: float = np.nan
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ has its own random stream, spawned from one seed, so the result does not depend 
 (:mod:`pymc_arm.running.executors`), nor on how many run at the same time.
 """
 
-import copy
 import functools
 import time
 from collections.abc import Callable, Sequence
@@ -231,9 +230,9 @@ def equally_weighted(
     if unequal:
         indices = SCHEMES[settings.resampling](rng, state.log_weights, size)
         particles, founders = path.select(particles, indices), founders[indices]
-        particles, _ = path.move(rng, state.position, particles)
+        particles = path.move(rng, state.position, particles).particles
     elif len(np.unique(state.ancestors)) < count:
-        particles, _ = path.move(rng, state.position, particles)
+        particles = path.move(rng, state.position, particles).particles
     return particles, founders
 
 
@@ -249,9 +248,10 @@ def pilot(
     """Run once, and return a path that repeats its choices, with the particles of each step.
 
     If ``optimal`` they are those of Theorem 1, within ``budget`` or else ``particles`` a step;
-    otherwise as many as the generate loop asked for. Nothing in a run on the returned path depends
-    on its own particles, so its Z-hat is unbiased.
+    otherwise as many as the generate loop asked for. Moves repeat the kernels of the pilot run too.
+    Nothing in a run on the returned path depends on its own particles, so its Z-hat is unbiased.
     """
+    path = path.recording()
     first = run(path, rng, particles, **vars(settings))
     if first.log_evidence == -np.inf:
         raise ValueError(
@@ -263,7 +263,7 @@ def pilot(
         total = particles * len(counts) if budget is None else budget
         counts = _cautious_counts(increment_variances(first.history), total)
     following = dict(zip(first.positions[:-1], first.positions[1:], strict=True))
-    replay = copy.copy(path)
+    replay = path.frozen()
     replay.advance = functools.partial(_follow, following)  # type: ignore[method-assign]
     return replay, counts
 

@@ -185,7 +185,9 @@ def path_rounds(
             path, int(options.draws), spare, config, optimal=optimal, budget=options.budget
         )
         counts, config = tuple(found), replace(config, variant="rm")
-        recipe = None if recipe is None else _Replay(recipe, vars(path)["advance"])
+        recipe = (
+            None if recipe is None else _Replay(recipe, vars(path)["advance"], path.frozen_moves)
+        )
     deadline = None if options.time_limit is None else started + options.time_limit
     task = Task(int(options.draws), config, counts, deadline, journal)
     results: list[Chain] = []
@@ -293,10 +295,12 @@ class _Replay:
 
     recipe: Callable[[], Path]
     advance: Callable[..., Any]
+    frozen_moves: Any
 
     def __call__(self) -> Path:
         path = copy.copy(self.recipe())  # that of the model stays as it is
         path.advance = self.advance  # type: ignore[method-assign]
+        path.frozen_moves = self.frozen_moves
         return path
 
 

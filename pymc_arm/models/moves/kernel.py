@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pymc_arm.models.moves.fit import Fit
+from pymc_arm.models.moves.steps import StepSizes
 from pymc_arm.models.moves.target import MoveTarget
 
 __all__ = ["Cloud", "Factory", "Kernel", "Moves", "Role", "confirm"]
@@ -43,9 +44,14 @@ class Role(Enum):
 
 
 class Kernel(Protocol):
-    """A Markov kernel over a cloud; it may learn its step sizes from one call to the next."""
+    """A Markov kernel over a cloud; it may learn its step sizes from one call to the next.
+
+    ``name`` is unique among the kernels of a target, and the same for every cloud.
+    """
 
     role: Role
+    name: str
+    steps: StepSizes | None
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Return the cloud after one application."""

@@ -27,7 +27,8 @@ class SingleCoordinates:
         self._target, self._chosen = target, chosen
         place = np.searchsorted(target.continuous, chosen[0])
         self._deviation = student.conditional_deviation[:, place]
-        self.name, self.steps = name, StepSizes(SCALES)
+        self.name: str = name
+        self.steps: StepSizes = StepSizes(SCALES)
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move each coordinate of the set."""

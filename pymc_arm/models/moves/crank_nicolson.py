@@ -28,7 +28,8 @@ class CrankNicolson:
         self, target: MoveTarget, view: View, student: CrossFit, name: str = "crank-nicolson"
     ) -> None:
         self._target, self._view, self._student = target, view, student
-        self.name, self.steps = name, StepSizes(STEPS)
+        self.name: str = name
+        self.steps: StepSizes = StepSizes(STEPS)
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move all continuous coordinates of each particle."""

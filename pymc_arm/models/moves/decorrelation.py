@@ -3,8 +3,9 @@
 Correlations with the start are taken of each coordinate, of collective directions (the leading
 principal components), of the log-density and of the distance from the centre, each as it is, where
 tails decide, and cut at its quantiles, where the bulk does. A cloud that still drifts has not
-arrived: the change of a mean since half as many sweeps counts twice, in standard deviations. And
-particles in the tails must not stand where they stood.
+arrived, whatever it remembers: with some power of the likelihood that a few more dimensions of a
+funnel balance, particles find the way into its narrow end sweep by sweep. And particles in the
+tails must not stand where they stood.
 """
 
 import numpy as np
@@ -17,6 +18,10 @@ COMPONENTS, ROUNDS = 5, 3
 # Where a summary is cut for its bulk, and which share of the particles are its tails: of 300
 # particles 30, enough to tell a share of a third from one of a tenth.
 CUT, TAIL = 0.1, 0.1
+# A mean drifts if it has changed by so many standard errors since half as many sweeps (of forty
+# means that do not, the largest change is beyond 3.5 in one of fifty cases, which costs a sweep);
+# the change in standard deviations counts so many times as a correlation.
+CLEAR, DRIFT = 3.5, 5.0
 
 
 class Decorrelation:
@@ -40,7 +45,7 @@ class Decorrelation:
         start = self._summaries(points, log_density)
         self._low, self._high = np.quantile(start, [CUT, 1 - CUT], axis=0)
         self._start = self._with_bulk(start)
-        self._means = [self._start.mean(axis=0)]
+        self._count, self._half, self._next = 0, self._start, self._start
         # The last two summaries are of whole particles: those far out in either are the tails.
         far = [np.argsort(column)[-int(np.ceil(TAIL * len(points))) :] for column in start.T[-2:]]
         self._tails = np.unique(np.concatenate(far))
@@ -48,18 +53,20 @@ class Decorrelation:
     def worst(self, points: np.ndarray, log_density: np.ndarray) -> float:
         """Return the largest memory after one more sweep."""
         now = self._with_bulk(self._summaries(points, log_density))
-        means = now.mean(axis=0)
-        self._means.append(means)
-        first, second = self._start - self._means[0], now - means
-        squares = (second**2).mean(axis=0)
-        scale = np.sqrt((first**2).mean(axis=0) * squares)
+        self._count += 1
+        if self._count & (self._count - 1) == 0:  # a power of two
+            self._half, self._next = self._next, now
+        first, second = self._start - self._start.mean(axis=0), now - now.mean(axis=0)
+        scale = np.sqrt((first**2).mean(axis=0) * (second**2).mean(axis=0))
         varied = scale > 0
-        products = (first * second).mean(axis=0)
-        correlation = np.abs(products[varied] / scale[varied])
-        drift = np.abs(means - self._means[(len(self._means) - 1) // 2])[squares > 0]
-        drift = drift / np.sqrt(squares[squares > 0])
+        correlation = np.abs((first * second).mean(axis=0)[varied] / scale[varied])
+        change = (now - self._half)[:, varied]
+        shift = np.abs(change.mean(axis=0))
+        clear = shift > CLEAR * change.std(axis=0) / np.sqrt(len(change))
+        drift = DRIFT * shift[clear] / second.std(axis=0)[varied][clear]
         still = (points[:, self._moving] == self._first).all(axis=1)[self._tails].mean()
-        return float(max(correlation.max(initial=0.0), 2 * drift.max(initial=0.0), still))
+        worst = max(correlation.max(initial=0.0), drift.max(initial=0.0), still)
+        return float(min(worst, 1.0))
 
     def _summaries(self, points: np.ndarray, log_density: np.ndarray) -> np.ndarray:
         """Return coordinates, components, distance from the centre, and minus the log-density."""

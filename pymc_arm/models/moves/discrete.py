@@ -5,6 +5,7 @@ import numpy as np
 from pymc_arm.models.coloring import add_by_owner
 from pymc_arm.models.moves.fit import Fit
 from pymc_arm.models.moves.kernel import Cloud, Kernel, Moves, Role, confirm
+from pymc_arm.models.moves.steps import StepSizes
 from pymc_arm.models.moves.target import ColoredSet, MoveTarget, term_difference
 from pymc_arm.models.support import Support
 
@@ -18,7 +19,7 @@ class DiscreteGibbs:
     """Draw each coordinate of a set from its conditional, by enumeration of its values."""
 
     role = Role.PART
-    steps = None
+    steps: StepSizes | None = None
 
     def __init__(
         self, target: MoveTarget, chosen: ColoredSet, support: Support, name: str = "discrete"
@@ -54,7 +55,7 @@ class DiscreteWalk:
     """A symmetric random walk over whole numbers, each coordinate accepted by itself."""
 
     role = Role.PART
-    steps = None
+    steps: StepSizes | None = None
 
     def __init__(
         self, target: MoveTarget, chosen: ColoredSet, support: Support, name: str = "discrete"

@@ -44,14 +44,19 @@ class Role(Enum):
 
 
 class Kernel(Protocol):
-    """A Markov kernel over a cloud; it may learn its step sizes from one call to the next.
+    """A Markov kernel over a cloud; it may learn its step sizes from one call to the next."""
 
-    ``name`` is unique among the kernels of a target, and the same for every cloud.
-    """
+    @property
+    def role(self) -> Role:
+        """When a sweep applies it."""
 
-    role: Role
-    name: str
-    steps: StepSizes | None
+    @property
+    def name(self) -> str:
+        """What tells it from the other kernels of a target; the same for every cloud."""
+
+    @property
+    def steps(self) -> StepSizes | None:
+        """The step sizes that it chooses from, if it does."""
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Return the cloud after one application."""

@@ -116,10 +116,10 @@ class CrossFit:
         return result
 
     def _each(self, values: list[np.ndarray]) -> np.ndarray:
-        rows = [mine for mine, _ in self.parts]
-        if isinstance(rows[0], slice):
+        rows = [mine for mine, _ in self.parts if isinstance(mine, np.ndarray)]
+        if not rows:
             return values[0][None]
-        result = np.empty((sum(len(mine) for mine in rows), *values[0].shape))  # type: ignore[arg-type]
+        result = np.empty((sum(len(mine) for mine in rows), *values[0].shape))
         for mine, value in zip(rows, values, strict=True):
             result[mine] = value
         return result

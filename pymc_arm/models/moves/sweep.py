@@ -1,7 +1,7 @@
 """Sweeps of all kernels over a cloud, repeated until the particles have moved.
 
-Kernels adapt to the particles that they move, in three ways: proposals are fitted to one half of the
-cloud for the other, step sizes are reweighted from sweep to sweep, and the number of sweeps is
+Kernels adapt to the particles that they move, in three ways: proposals are fitted to one half of
+the cloud for the other, step sizes are reweighted from sweep to sweep, and the number of sweeps is
 decided by looking. Each of them biases Z-hat by the order of one over the number of particles.
 :class:`FrozenSweep` takes all three decisions from another run, and has no such bias.
 """
@@ -23,7 +23,7 @@ __all__ = ["FrozenSweep", "Sweep"]
 # largest of some twenty correlations of independent clouds is 2.5 / sqrt(particles). At 0.1 they
 # take 1.4 times as long, with no smaller error that three runs of six models could show.
 MAX_AUTOCORRELATION = 0.2
-CHANCE = 2.5
+CHANCE, MARGIN = 2.5, 0.05
 # Twice what the slowest of the models that were tried took; a sweep that gets there says so.
 LARGEST_REPEATS = 50
 # Hamiltonian moves cost ten times as much as the others: they pay where these go less than this
@@ -60,7 +60,7 @@ class Sweep:
         self._kernels = _make(self._target, self._factories, fit)
         self._applied = []
         decorrelation = Decorrelation(points, log_density, moving)
-        limit = MAX_AUTOCORRELATION + CHANCE / np.sqrt(len(points))
+        limit = max(MAX_AUTOCORRELATION, MARGIN + CHANCE / np.sqrt(len(points)))
         active, rates, memory = self._kernels, [], 1.0
         for number in range(LARGEST_REPEATS):
             cloud, active, some = self._sweep(rng, cloud, active, urgent=number >= PATIENCE)
@@ -71,7 +71,7 @@ class Sweep:
         return Moved(cloud.points, float(np.mean(rates)), memory)
 
     def freeze(self, points: np.ndarray) -> "FrozenSweep":
-        """Return what was done by the last :meth:`run`, from ``points``, for other runs to repeat."""
+        """Return what the last :meth:`run` did from ``points``, for other runs to repeat."""
         weights = {
             kernel.name: kernel.steps.weights
             for kernel in self._kernels

@@ -10,6 +10,7 @@ MODULES = (
     "profile_run",
     "growth",
     "bias",
+    "exploring_bias",
     "bayes_factors",
     "calibration",
     "gpc",

@@ -48,6 +48,7 @@ HISTORY = {
     "predicted_variance": "predicted_variance",
     "cumulative_log_marginal_likelihood": "log_evidence",
     "acceptance_rate": "acceptance_rate",
+    "autocorrelation": "autocorrelation",
     "kernel_calls": "kernel_calls",
     "distinct_fraction": "distinct_fraction",
 }

@@ -32,10 +32,15 @@ Position = Any
 
 
 class Moved(NamedTuple):
-    """What a move returns: the particles, and the mean acceptance rate of its proposals."""
+    """What a move returns: the particles, and the mean acceptance rate of its proposals.
+
+    ``autocorrelation`` is what they still remember of where they started, from zero to one, if the
+    path measures it.
+    """
 
     particles: Particles
     acceptance_rate: float = 1.0
+    autocorrelation: float = np.nan
 
 
 class Smoothed(NamedTuple):

@@ -1,5 +1,6 @@
 """The path of any PyMC model: prior draws, then one step of the plan after another."""
 
+import copy
 import functools
 import threading
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from pymc_arm.models.integrate import (
     quadrature,
 )
 from pymc_arm.models.marginal import MarginalSpace, independent_sets
-from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep, View
+from pymc_arm.models.moves import KERNELS, FrozenSweep, Identity, MoveTarget, Sweep, View
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler
@@ -35,11 +36,14 @@ __all__ = ["GenericPath", "Position", "name_term"]
 # A step that would leave a smaller effective fraction than this is split by tempering; between
 # this and the threshold, the generate loop is the remedy.
 SMALLEST_FRACTION = 0.3
-# The shortest piece of a bridge, and how exactly its end is found.
-SHORTEST = 1e-8
+# The shortest first piece of a bridge: log-likelihoods of prior draws may range over 1e300. Later
+# pieces make the power grow by this share at least, so that the run ends whatever the weights are;
+# sound clouds ask for less from a million dimensions on. And how exactly an end is found.
+SHORTEST = 1e-300
+SMALLEST_GROWTH = 1e-3
 RELATIVE_TOLERANCE = 0.01
-# Smaller blocks move as well without gradients.
-SMALLEST_GRADIENT = 12
+# Fits of the final cloud are as good without scores below so many dimensions.
+SMALLEST_SCORE = 12
 # Square matrices that fitting both halves of a cloud takes, and that each view holds, and arrays of
 # an evaluation.
 MATRICES, VIEW_MATRICES, ARRAYS = 4, 4, 10
@@ -111,6 +115,9 @@ class GenericPath(Path):
             self._tempered[step.data_terms] = True
             if step.coordinate is not None:
                 self._introduced[step.coordinate] = number
+        #: Kernels that a pilot run notes, and that a run after it repeats.
+        self._record: dict[Position, FrozenSweep] | None = None
+        self._frozen_moves: dict[Position, FrozenSweep] | None = None
         self._innovations = find_noncentered(density, layout, plan.scopes, draws)
         self._target = functools.lru_cache(maxsize=4)(self._make_target)
         self._sets = functools.lru_cache(maxsize=4)(self._color)
@@ -186,8 +193,39 @@ class GenericPath(Path):
         return len(rows), name_term(self.density, int(rows[0])) if len(rows) == 1 else ""
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
-        """Sweep over the coordinates that are in, until the start is forgotten."""
-        return Moved(*Sweep(self._target(n), KERNELS).run(rng, particles))
+        """Sweep over the coordinates that are in, until the start is forgotten.
+
+        With frozen moves a position at which the pilot did not move is left as it is, except for
+        the last, whose moves do not enter Z-hat.
+        """
+        if self._frozen_moves is not None and not (
+            self.finished(n) and n not in self._frozen_moves
+        ):
+            if n not in self._frozen_moves:
+                return Moved(particles)
+            return self._frozen_moves[n].run(rng, self._target(n), KERNELS, particles)
+        sweep = Sweep(self._target(n), KERNELS)
+        moved = sweep.run(rng, particles)
+        if self._record is not None and n not in self._record:
+            self._record[n] = sweep.freeze(particles)
+        return moved
+
+    def recording(self) -> "GenericPath":
+        """Return a path that notes the kernels of the first move at each position."""
+        path = copy.copy(self)
+        path._record = {}
+        return path
+
+    @property
+    def recorded_moves(self) -> dict[Position, FrozenSweep] | None:
+        """The kernels that were noted."""
+        return self._record
+
+    def with_frozen_moves(self, recorded: dict[Position, FrozenSweep] | None) -> "GenericPath":
+        """Return a path that repeats kernels that were noted."""
+        path = copy.copy(self)
+        path._record, path._frozen_moves = None, recorded
+        return path
 
     def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
         """Integrate the new coordinate out, or add the next share of the data."""
@@ -281,8 +319,8 @@ class GenericPath(Path):
         return self.log_normalizer + self.density.sum(points, everything)
 
     def prepare(self) -> None:
-        """Compile the gradient, if enough variables will be in at some step for it to be used."""
-        if np.sum(~self._discrete) >= SMALLEST_GRADIENT:
+        """Compile the gradient, if there are variables for it to be used."""
+        if not self._discrete.all():
             self.density.gradient.available()
 
     def particle_bytes(self) -> int:
@@ -299,7 +337,7 @@ class GenericPath(Path):
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f_N, if the dimension is large enough for it to help."""
-        if points.shape[1] < SMALLEST_GRADIENT or not self.density.gradient.available():
+        if points.shape[1] < SMALLEST_SCORE or not self.density.gradient.available():
             return None
         return self.density.gradient(points, np.ones(self.density.count))[1]
 
@@ -382,7 +420,7 @@ class GenericPath(Path):
             return self.density.terms(points, selection) * weights[selection]
 
         gradient = None
-        if len(continuous) >= SMALLEST_GRADIENT and self.density.gradient.available():
+        if len(continuous) and self.density.gradient.available():
             gradient = functools.partial(self.density.gradient, weights=weights)
         return MoveTarget(
             log_density=lambda points: self.density.sum(points, weights),
@@ -427,14 +465,16 @@ def _effective_fraction(log_ratio: np.ndarray, log_weights: np.ndarray) -> float
 
 
 def _furthest(fraction_at: Callable[[float], float], previous: float, smallest: float) -> float:
-    """Return the largest end whose effective fraction is not below ``smallest``."""
+    """Return the largest end whose effective fraction is not below ``smallest``.
+
+    By bisection on the log of the share that is added, since nothing is known of its scale.
+    """
     if fraction_at(1.0) >= smallest:
         return 1.0
-    low, high = previous, 1.0
-    while high - low > RELATIVE_TOLERANCE * max(high - previous, SHORTEST):
-        middle = 0.5 * (low + high) if low > previous else previous + 0.1 * (high - previous)
-        low, high = (middle, high) if fraction_at(middle) >= smallest else (low, middle)
-        if high - previous < SHORTEST:
-            break
-    # A share that is never zero, so that the run ends whatever the weights are.
-    return max(low, min(previous + SHORTEST, 1.0))
+    low = np.log(max(SHORTEST, SMALLEST_GROWTH * previous))
+    high = np.log(1.0 - previous)
+    while high - low > RELATIVE_TOLERANCE:
+        middle = 0.5 * (low + high)
+        enough = fraction_at(previous + float(np.exp(middle))) >= smallest
+        low, high = (middle, high) if enough else (low, middle)
+    return min(previous + float(np.exp(low)), 1.0)

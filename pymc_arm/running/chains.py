@@ -233,9 +233,9 @@ def equally_weighted(
     if unequal:
         indices = SCHEMES[settings.resampling](rng, state.log_weights, size)
         particles, founders = path.select(particles, indices), founders[indices]
-        particles, _ = path.move(rng, state.position, particles)
+        particles = path.move(rng, state.position, particles).particles
     elif len(np.unique(state.ancestors)) < count:
-        particles, _ = path.move(rng, state.position, particles)
+        particles = path.move(rng, state.position, particles).particles
     return particles, founders
 
 

@@ -117,7 +117,7 @@ class PathRun:
                 budget=options.budget,
             )
             counts, settings = tuple(found), replace(settings, variant="rm")
-            recipe = None if recipe is None else Replay(recipe, path.following)
+            recipe = None if recipe is None else Replay(recipe, path.following, path.recorded_moves)
         self._path, self._options, self._settings = path, options, settings
         self._deadline = None if options.time_limit is None else started + options.time_limit
         task = Task(int(options.draws), settings, counts, self._deadline, journal)

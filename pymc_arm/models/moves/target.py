@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_arm.models.support import Support
 
-__all__ = ["ColoredSet", "Identity", "MoveTarget", "View", "term_difference"]
+__all__ = ["ColoredSet", "GradientView", "Identity", "MoveTarget", "View", "term_difference"]
 
 #: Coordinates that share no term, the terms that depend on them, and the place in the set of the
 #: coordinate that each term belongs to.
@@ -25,6 +25,13 @@ class View(Protocol):
         """Return the points that are seen so, and log |dx / dz|."""
 
 
+class GradientView(View, Protocol):
+    """A view that gradients can follow."""
+
+    def pull_gradients(self, points: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """Return the gradient of log f(x(z)) + log |dx / dz| at z, from that of log f at x."""
+
+
 class Identity:
     """Points in the coordinates that they have."""
 
@@ -33,6 +40,10 @@ class Identity:
         return points, 0.0
 
     inverse = forward
+
+    def pull_gradients(self, points: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """Return the gradients."""
+        return gradients
 
 
 @dataclass(frozen=True)

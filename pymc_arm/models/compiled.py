@@ -161,7 +161,7 @@ def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -
     draws = layout.ravel(values, PLANNING_DRAWS)
     x, blocks = build_terms(model, layout)
     density = LogDensity(x, blocks, draws, backend)
-    check_density(model, layout, density, draws)
+    check_density(model, layout, density, draws, prior)
     supports = {
         rv.name: find_support(rv, draws[:, list(slot.coordinates)])
         for rv, slot in zip(model.free_RVs, layout.slots, strict=True)

@@ -161,7 +161,7 @@ def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -
     draws = layout.ravel(values, PLANNING_DRAWS)
     x, blocks = build_terms(model, layout)
     density = LogDensity(x, blocks, draws, backend)
-    check_density(model, layout, density, draws)
+    check_density(model, layout, density, draws, prior)
     supports = find_supports(density, x, layout, draws)
     check_normalizers(model, layout, density, supports, draws)
     scopes = find_scopes(density, layout, draws)

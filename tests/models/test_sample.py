@@ -1,5 +1,6 @@
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 import scipy
 
@@ -182,6 +183,7 @@ def test_ordered_prior_is_renormalised() -> None:
     # The ordered transform keeps half of the mass of two exchangeable means.
     with pm.Model() as model:
         pm.Normal("means", 0, 1, shape=2, transform=pm.distributions.transforms.ordered)
+        pm.Potential("no_data", pt.constant(0.0))
     attributes = quick(model, draws=400).attrs
     assert "ordered" in attributes["corrections"]
     assert abs(attributes["log_marginal_likelihood"]) < 1e-6
@@ -199,6 +201,7 @@ def test_lkj_prior_is_renormalised(dimension: int, eta: float) -> None:
     with pm.Model() as model:
         sd_dist = pm.Exponential.dist(1.0, size=dimension)
         pm.LKJCholeskyCov("chol", n=dimension, eta=eta, sd_dist=sd_dist, compute_corr=False)
+        pm.Potential("no_data", pt.constant(0.0))
     path = compile_model(model, backend="numpy")
     rng = np.random.default_rng(5)
     values = path.prior.draw(rng, 4000)

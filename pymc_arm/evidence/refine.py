@@ -230,7 +230,7 @@ def _with_modes(
     """Return a bridge from a q with summits in it, where the one without them does not do.
 
     If particles have missed a mode, draws of q alone decide what it weighs. If they have not, but q
-    is bad, a component at each summit may be what it lacks.
+    can't stand for the posterior, a component at each summit may be what it lacks.
     """
     if modes.any_missed:
         weighed = _weigh_modes(space, others, rng, len(founders), modes)
@@ -239,11 +239,11 @@ def _with_modes(
         if weighed.modes_share >= NEGLIGIBLE_SHARE:
             return weighed
         return replace(found, modes_share=weighed.modes_share)
-    if found.trustworthy or len(modes.summits) < 2:
+    if found.represents(len(founders)) or len(modes.summits) < 2:
         return found
     again = _fit_and_bridge(space, cloud, others, rng, founders, modes)
     again = replace(again, variance=again.variance + again.cloud_variance)
-    return again if again.trustworthy else found
+    return again if again.trustworthy and again.overlap > found.overlap else found
 
 
 def _weigh_modes(

@@ -48,6 +48,9 @@ LARGEST_CORRECTED_R_HAT = 2.0
 # Fewer independent draws than this leave quantiles unknown (Vehtari and others, 2021, ask for 100 a
 # chain, of which there are four).
 SMALLEST_DRAWS = 100
+# A mode of a smaller share than this that draws of q could not weigh may be an error of Laplace's
+# method, which is off by a factor of several on a ridge.
+SMALLEST_MISSED = 0.05
 
 
 @dataclass(frozen=True)
@@ -448,6 +451,8 @@ def _missed_mode(facts: Facts) -> Found:
     if facts.missed is None:
         return None
     log_mass, expected, found = facts.missed
+    if expected < SMALLEST_MISSED:
+        return None
     reason = Reason(
         "missed mode",
         f"There is a mode with a mass of about exp({log_mass:.2f}), {100 * expected:.0f} % of the "

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from pymc_arm import Settings, run
-from pymc_arm.running.chains import pilot
+from pymc_arm.running.pilot import pilot
 from pymc_arm.testing import TiltedNormals
 
 __all__ = ["COMMANDS", "main"]

@@ -19,7 +19,7 @@ from benchmarks.ceiling import best_time
 from pymc_arm import Path, Run, Settings, run
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.families.gpc import GPCPath
-from pymc_arm.running.chains import pilot
+from pymc_arm.running.pilot import pilot
 
 __all__ = ["COMMANDS"]
 

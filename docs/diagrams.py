@@ -76,8 +76,8 @@ def _plane(axis: Axes, places: np.ndarray, drawn: np.ndarray | None) -> None:
 
 LAYERS = (
     ("what users call", ("sample, plan", "compare, bayes_factor", "evidence_path", "plots")),
-    ("chains and judgement", ("chains, executors", "refine", "results", "diagnose")),
-    ("the algorithm", ("arm", "generate", "resampling", "allocation")),
+    ("running and evidence", ("run, chains", "backends", "refine, bridge", "estimate, verdict")),
+    ("the algorithm", ("arm", "generators", "resampling", "allocation")),
     ("the abstraction", ("Path: initialize, move, smooth, augment",)),
     ("paths", ("any PyMC model", "GP classification", "RBM", "plugins")),
 )

@@ -14,6 +14,7 @@ import xarray as xr
 from pymc.backends import arviz as pymc_arviz
 
 __all__ = [
+    "CLONE_INNER_GRAPHS",
     "COMPILING",
     "PYMC_MAJOR",
     "InferenceTree",
@@ -23,6 +24,7 @@ __all__ = [
     "get_group",
     "has_group",
     "inline_ofg_node",
+    "linear_algebra",
     "load",
     "make_tree",
     "observed_data",
@@ -37,9 +39,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=COMPILING._at_fork_reinit)  # type: ignore[attr-defined]
 
 if PYMC_MAJOR < 6:
+    from pytensor.tensor import slinalg as linear_algebra
     from pytensor.tensor.rewriting.ofg import inline_ofg_node
 else:
     from pytensor.compile.rewriting import inline_ofg_node
+    from pytensor.tensor import linalg as linear_algebra
+
+# PyTensor 2 rewrites inner graphs in place, unless they were cloned; PyTensor 3 does not.
+CLONE_INNER_GRAPHS = {"clone_inner_graphs": True} if PYMC_MAJOR < 6 else {}
 
 # ``arviz.InferenceData`` or ``xarray.DataTree``.
 InferenceTree = Any

@@ -11,6 +11,7 @@ from pymc_arm._compat import InferenceTree, get_group, set_attributes
 from pymc_arm.errors import TrustWarning, callers_level
 from pymc_arm.evidence.estimate import Evidence
 from pymc_arm.evidence.verdict import Facts, Report, StepFacts, judge
+from pymc_arm.running.summary import RunSummary
 
 __all__ = ["attach_verdict", "diagnose", "read_facts"]
 
@@ -74,7 +75,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
     if "missed_log_mass" in attributes:
         names = ("missed_log_mass", "missed_expected_share", "missed_found_share")
         missed = (number(names[0]), number(names[1]), number(names[2]))
-    flat = str(attributes.get("flat", ""))
+    summary = RunSummary.from_attrs(attributes) if "ended_by" in attributes else None
     return Facts(
         evidence=number.evidence("log_marginal_likelihood"),
         explore=number.evidence("explore_log_marginal_likelihood"),
@@ -109,8 +110,8 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         draws=int(attributes.get("draws", 0)),
         chains=len(explored),
         dimension=int(attributes.get("dimension", 0)),
-        flat=tuple(flat.split(", ")) if flat else (),
-        unfinished=_unfinished(attributes),
+        flat=() if summary is None else summary.flat,
+        unfinished="" if summary is None else _unfinished(summary, number),
     )
 
 
@@ -127,13 +128,15 @@ class _Numbers:
         return Evidence(self(name), self(f"{name}_se"), 1)
 
 
-def _unfinished(attributes: Mapping[str, Any]) -> str:
+def _unfinished(summary: RunSummary, number: _Numbers) -> str:
     """Return a sentence about the limit that ended a run early, or nothing."""
-    if int(attributes.get("complete", 1)):
+    if summary.complete:
         return ""
-    error = float(attributes["log_marginal_likelihood_se"])
-    finished, started = (int(attributes[name]) for name in ("chains", "chains_started"))
-    message = f"The {attributes['ended_by']} ended the run with {finished} of {started} chains."
-    if attributes["target_se"] != "None":
-        message += f" The standard error is {error:.3g}, not {float(attributes['target_se']):.3g}."
+    message = (
+        f"The {summary.ended_by} ended the run with {summary.chains} of {summary.chains_started} "
+        "chains."
+    )
+    if summary.target_se is not None:
+        error = number("log_marginal_likelihood_se")
+        message += f" The standard error is {error:.3g}, not {summary.target_se:.3g}."
     return message

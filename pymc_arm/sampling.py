@@ -22,18 +22,21 @@ from pymc_arm._compat import (
 )
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath, compile_model
-from pymc_arm.models.plan import Plan
+from pymc_arm.models.identity import model_identity
+from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
-from pymc_arm.results import Estimates, make_inference_tree
-from pymc_arm.running.chains import Chain
-from pymc_arm.running.checkpoint.identity import model_identity, path_identity
+from pymc_arm.results import make_inference_tree
+from pymc_arm.running.backends import make_runner
+from pymc_arm.running.checkpoint.identity import path_identity
 from pymc_arm.running.checkpoint.journal import Checkpoint
-from pymc_arm.running.run import Options, Rounds, path_rounds, run_rounds
+from pymc_arm.running.options import Options
+from pymc_arm.running.run import Outcome, PathRun, run_path
 
-__all__ = ["plan", "sample", "sample_path", "sample_rounds"]
+__all__ = ["ModelCall", "plan", "sample", "sample_path"]
 
 _log = logging.getLogger("pymc")
 
@@ -46,8 +49,8 @@ def sample(
     cores: int | None = None,
     random_seed: int | Sequence[int] | np.random.Generator | None = None,
     variant: Literal["arm", "rm", "anticipate", "reseed"] = "arm",
-    threshold: float = 0.7,
-    max_rounds: int = 3,
+    threshold: float | None = None,
+    max_rounds: int | None = None,
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
@@ -62,9 +65,9 @@ def sample(
     return_inferencedata: bool = True,
     idata_kwargs: Mapping[str, Any] | None = None,
     backend: str | None = None,
-    compile_kwargs: Mapping[str, Any] | None = None,
     family_kwargs: Mapping[str, Any] | None = None,
-    **settings: Any,
+    settings: Literal["default", "paper"] = "default",
+    **more_settings: Any,
 ) -> Any:
     """Estimate the log marginal likelihood of a PyMC model, and sample its posterior.
 
@@ -85,9 +88,9 @@ def sample(
         ``"rm"`` (Algorithm 1).
     threshold
         gamma_thr, the effective fraction below which particles are added, and at which data is
-        tempered in.
+        tempered in; by default the path's own, which is 0.7 unless a family says otherwise.
     max_rounds
-        i_max, the largest number of generate rounds in a step.
+        i_max, the largest number of generate rounds in a step; by default the path's own, 3.
     order
         ``"auto"``, ``"random"``, or a list of names and ``(name, index)`` pairs: the order in
         which variables come in. :func:`plan` shows it.
@@ -121,11 +124,12 @@ def sample(
         ``{"log_likelihood": True}`` adds the pointwise log-likelihood.
     backend
         ``"numpy"``, ``"numba"`` or ``"c"``; by default whichever suits the model.
-    compile_kwargs
-        Options for the compilation of the model; only ``backend`` is understood.
     family_kwargs
         Options of the model's family.
-    **settings
+    settings
+        ``"default"``: those that the path of the model has found best. ``"paper"``: those of the
+        paper, Algorithm 2 to the letter.
+    **more_settings
         Further fields of :class:`pymc_arm.Settings`: ``resampling``, ``move``, ...
 
     Returns
@@ -146,21 +150,21 @@ def sample(
     -2.4
     """
     options = Options(
-        draws,
-        chains,
-        cores,
-        random_seed,
-        allocation,
-        budget,
-        refine,
-        target_se,
-        time_limit,
-        executor,
-        checkpoint,
-        resume,
-        progressbar,
+        draws=draws,
+        chains=chains,
+        cores=cores,
+        random_seed=random_seed,
+        allocation=allocation,
+        budget=budget,
+        refine=refine,
+        target_se=target_se,
+        time_limit=time_limit,
+        executor=executor,
+        checkpoint=checkpoint,
+        resume=resume,
+        progressbar=progressbar,
     )
-    rounds = sample_rounds(
+    call = ModelCall(
         model,
         options,
         order=order,
@@ -168,110 +172,120 @@ def sample(
         return_inferencedata=return_inferencedata,
         idata_kwargs=idata_kwargs,
         backend=backend,
-        compile_kwargs=compile_kwargs,
         family_kwargs=family_kwargs,
-        variant=variant,
-        threshold=threshold,
-        max_rounds=max_rounds,
-        **settings,
+        settings=settings,
+        given={
+            "variant": variant,
+            "threshold": threshold,
+            "max_rounds": max_rounds,
+            **more_settings,
+        },
     )
-    return run_rounds(rounds, options)
+    return call.finish(run_path(call.begin(), make_runner(cores, executor, progressbar)))
 
 
-def sample_rounds(
-    model: pm.Model | None,
-    options: Options,
-    *,
-    order: str | Sequence[Any] = "auto",
-    family: str = "auto",
-    return_inferencedata: bool = True,
-    idata_kwargs: Mapping[str, Any] | None = None,
-    backend: str | None = None,
-    compile_kwargs: Mapping[str, Any] | None = None,
-    family_kwargs: Mapping[str, Any] | None = None,
-    **settings: Any,
-) -> Rounds[Any]:
-    """Return a run of :func:`sample` that has not begun; wrong arguments are refused now."""
-    model = find_model(model)
-    compilation = dict(compile_kwargs or {})
-    backend = compilation.pop("backend", backend)
-    if compilation:
-        raise ValueError(f"compile_kwargs has {sorted(compilation)}; only 'backend' is understood.")
-    unknown = sorted(set(idata_kwargs or {}) - {"log_likelihood"})
-    if unknown:
-        raise ValueError(f"idata_kwargs has {unknown}; only 'log_likelihood' is understood.")
-    threshold = Settings.of(settings).threshold
-    chosen, _ = find_family(model, family)
-    recipe: Callable[[], Path]
-    if chosen is None and family_kwargs:
-        given = dict(family_kwargs)
-        raise ValueError(f"family_kwargs={given} is for models of a family; plan says why not.")
-    if chosen is not None and str(order) != "auto":
-        remedy = "give family_kwargs={'order': ...}, or family='generic'"
-        raise ValueError(f"order={order!r} is not for the family {chosen.name!r}: {remedy}.")
-    if chosen is None:
-        # Data is tempered in so that gamma equals the threshold: then it is time to resample.
-        settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
-        recipe = functools.partial(compile_model, model, order=order, backend=backend)
-    else:
-        recipe = functools.partial(chosen.build, model, **dict(family_kwargs or {}))
+class ModelCall:
+    """A call of :func:`sample`: its arguments, checked; then its run, and the result of that.
 
-    def rounds() -> Rounds[Any]:
-        results, estimates, recorded = yield from _model_rounds(
-            model, "generic" if chosen is None else chosen.name, recipe, options, settings
+    :func:`sample` and :func:`pymc_arm.compare` go through the same three steps: wrong arguments are
+    refused here, :meth:`begin` compiles the model, and :meth:`finish` makes the result.
+    """
+
+    def __init__(
+        self,
+        model: pm.Model | None,
+        options: Options,
+        *,
+        order: str | Sequence[Any] = "auto",
+        family: str = "auto",
+        return_inferencedata: bool = True,
+        idata_kwargs: Mapping[str, Any] | None = None,
+        backend: str | None = None,
+        family_kwargs: Mapping[str, Any] | None = None,
+        settings: Literal["default", "paper"] = "default",
+        given: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self.options = find_model(model), options
+        self._return_inferencedata = return_inferencedata
+        self._idata_kwargs = dict(idata_kwargs or {})
+        unknown = sorted(set(self._idata_kwargs) - {"log_likelihood"})
+        if unknown:
+            raise ValueError(f"idata_kwargs has {unknown}; only 'log_likelihood' is understood.")
+        check_choice("settings", settings, ("default", "paper"))
+        # What is None was not given: the path has a default for it.
+        self._given = {name: value for name, value in (given or {}).items() if value is not None}
+        self._paper = settings == "paper"
+        Settings.of(self._given)
+        chosen, _ = find_family(self.model, family)
+        if chosen is None and family_kwargs:
+            extra = dict(family_kwargs)
+            raise ValueError(f"family_kwargs={extra} is for models of a family; plan says why not.")
+        if chosen is not None and str(order) != "auto":
+            remedy = "give family_kwargs={'order': ...}, or family='generic'"
+            raise ValueError(f"order={order!r} is not for the family {chosen.name!r}: {remedy}.")
+        self._family = chosen
+        self._recipe: Callable[[], Path]
+        if chosen is None:
+            self._recipe = functools.partial(
+                compile_model, self.model, order=order, backend=backend
+            )
+        else:
+            self._recipe = functools.partial(chosen.build, self.model, **dict(family_kwargs or {}))
+        self._recorded: dict[str, Any] = {}
+
+    def begin(self) -> PathRun:
+        """Compile the model, and begin its run."""
+        started = time.time()
+        with COMPILING:
+            path = self._recipe()
+        self._recorded = {"family": "generic" if self._family is None else self._family.name}
+        if isinstance(path, ModelPath):
+            self._recorded["backend"] = path.density.backend
+            self._recorded["corrections"] = "; ".join(
+                f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in path.corrections
+            )
+        options = self.options
+        _log.info(
+            "Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws
         )
-        if not return_inferencedata:
-            return results
-        if chosen is not None:
+        return PathRun(
+            path,
+            options,
+            path_settings(path, self._paper, self._given),
+            identity=lambda: {**path_identity(path), **model_identity(self.model, path)},
+            recipe=self._recipe,
+            started=started,
+        )
+
+    def finish(self, outcome: Outcome) -> Any:
+        """Return the result of the run."""
+        model, chains = self.model, outcome.chains
+        if not self._return_inferencedata:
+            return chains
+        if self._family is not None:
             with COMPILING:
-                draws = [with_deterministics(model, chain.draws) for chain in results]
-            results = [replace(c, draws=d) for c, d in zip(results, draws, strict=True)]
+                draws = [with_deterministics(model, chain.draws) for chain in chains]
+            chains = [replace(c, draws=d) for c, d in zip(chains, draws, strict=True)]
         coords, dims = coords_and_dims(model)
         result = make_inference_tree(
-            results,
-            estimates,
-            recorded,
+            chains,
+            outcome.estimates,
+            replace(outcome.summary, **self._recorded).to_attrs(),
             coords=coords,
             dims=dims,
             observed=observed_data(model),
             constants=constant_data(model),
         )
         attach_verdict(result)
-        if dict(idata_kwargs or {}).get("log_likelihood"):
+        if self._idata_kwargs.get("log_likelihood"):
             with COMPILING, model:
                 pm.compute_log_likelihood(result, progressbar=False)
         return result
 
-    return rounds()
 
-
-def _model_rounds(
-    model: pm.Model,
-    family: str,
-    recipe: Callable[[], Path],
-    options: Options,
-    settings: Mapping[str, Any],
-) -> Rounds[tuple[list[Chain], Estimates, dict[str, Any]]]:
-    """Compile a model, and run its path."""
-    started = time.time()
-    attributes = {"family": family}
-    with COMPILING:
-        path = recipe()
-    if isinstance(path, ModelPath):
-        attributes["backend"] = path.density.backend
-        attributes["corrections"] = "; ".join(
-            f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in path.corrections
-        )
-    _log.info("Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws)
-    results, estimates, recorded = yield from path_rounds(
-        path,
-        options,
-        settings,
-        identity=lambda: {**path_identity(path), **model_identity(model, path)},
-        recipe=recipe,
-        started=started,
-    )
-    return results, estimates, {**recorded, **attributes}
+def path_settings(path: Path, paper: bool, given: Mapping[str, Any]) -> Settings:
+    """Return the paper's settings, or the path's own, with those that are given."""
+    return Settings.paper(**given) if paper else path.settings(**given)
 
 
 def plan(
@@ -280,7 +294,7 @@ def plan(
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
     backend: str | None = None,
-) -> Plan | str:
+) -> Plan | FamilyPlan:
     """Return the steps that :func:`sample` would take, before anything runs.
 
     Parameters
@@ -290,10 +304,10 @@ def plan(
 
     Returns
     -------
-    Plan
+    Plan or FamilyPlan
         It prints as a table: what each step introduces, how it integrates, which data comes in,
         and what that costs. :func:`pymc_arm.plots.plot_plan` draws it.
-        For a model of another family, a sentence about which and why.
+        For a model of a family, which and why.
 
     Examples
     --------
@@ -315,7 +329,7 @@ def plan(
     model = find_model(model)
     chosen, answers = find_family(model, family)
     if chosen is not None:
-        return f"family: {chosen.name}, because {answers[chosen.name].reason}"
+        return FamilyPlan(chosen.name, answers[chosen.name].reason)
     made = compile_model(model, order=order, backend=backend).plan
     reasons = tuple(f"not {name}: {match.reason}" for name, match in answers.items())
     return Plan(**{**vars(made), "notes": (*made.notes, *reasons)})
@@ -339,7 +353,8 @@ def sample_path(
     progressbar: bool = True,
     coords: Mapping[str, Any] | None = None,
     dims: Mapping[str, Sequence[str]] | None = None,
-    **settings: Any,
+    settings: Literal["default", "paper"] = "default",
+    **more_settings: Any,
 ) -> InferenceTree:
     """Estimate log Z of a path, and draw from its last distribution.
 
@@ -358,10 +373,13 @@ def sample_path(
     budget
         R_tot for ``allocation="optimal"``; by default ``draws`` a step.
     refine
-        As in :func:`sample`; it needs a path with :meth:`Path.spaces`.
+        As in :func:`sample`; it needs a path that is
+        :class:`~pymc_arm.evidence.spaces.Refinable`.
     coords, dims
         Labels for the draws, as in ArviZ.
-    **settings
+    settings
+        ``"default"``: the path's own. ``"paper"``: those of the paper.
+    **more_settings
         The fields of :class:`pymc_arm.Settings`: ``variant``, ``threshold``, ``max_rounds``, ...
 
     Returns
@@ -379,22 +397,31 @@ def sample_path(
     >>> bool(abs(error) < 0.1)
     True
     """
+    if not isinstance(path, Path):
+        raise TypeError(
+            f"path is of type {type(path).__name__}: give a pymc_arm.Path. Models are sampled by "
+            "pymc_arm.sample."
+        )
+    check_choice("settings", settings, ("default", "paper"))
     options = Options(
-        draws,
-        chains,
-        cores,
-        random_seed,
-        allocation,
-        budget,
-        refine,
-        target_se,
-        time_limit,
-        executor,
-        checkpoint,
-        resume,
-        progressbar,
+        draws=draws,
+        chains=chains,
+        cores=cores,
+        random_seed=random_seed,
+        allocation=allocation,
+        budget=budget,
+        refine=refine,
+        target_se=target_se,
+        time_limit=time_limit,
+        executor=executor,
+        checkpoint=checkpoint,
+        resume=resume,
+        progressbar=progressbar,
     )
-    rounds = path_rounds(path, options, settings, identity=lambda: path_identity(path))
-    results, estimates, recorded = run_rounds(rounds, options)
-    result = make_inference_tree(results, estimates, recorded, coords=coords, dims=dims)
+    chosen = path_settings(path, settings == "paper", more_settings)
+    run = PathRun(path, options, chosen, identity=lambda: path_identity(path))
+    outcome = run_path(run, make_runner(cores, executor, progressbar))
+    result = make_inference_tree(
+        outcome.chains, outcome.estimates, outcome.summary.to_attrs(), coords=coords, dims=dims
+    )
     return attach_verdict(result)

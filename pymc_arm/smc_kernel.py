@@ -57,8 +57,8 @@ class ARM(SMC_KERNEL):
         **settings: Any,
     ) -> None:
         super().__init__(draws, start, model, random_seed, threshold, compile_kwargs)
-        settings.setdefault("resample_threshold", min(1.0, threshold + 0.2))
-        self.settings = Settings(threshold=threshold, **settings)
+        self._given = {"threshold": threshold, **settings}
+        Settings.of(self._given)  # wrong ones are refused before anything is compiled
         self.order = order
         self.model = pm.modelcontext(model)
         self._path: ModelPath | None = None
@@ -71,6 +71,7 @@ class ARM(SMC_KERNEL):
         """Make the path, and draw the first particles."""
         if self._path is None:
             self._path = compile_model(self.model, order=self.order)
+        self.settings = self._path.settings(**self._given)
         self.state = initialize(self._path, self.rng, self.draws)
         self.log_marginal_likelihood = self.state.log_evidence
         self.tempered_posterior = self.state.particles

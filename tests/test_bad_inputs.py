@@ -61,7 +61,7 @@ MODEL_ARGUMENTS = [
     ({"family": "nothing"}, ValueError, r"family='nothing' is not known. Choose 'auto'"),
     ({"family": "rbm"}, ValueError, r"not of the family 'rbm': no free variable"),
     ({"backend": "fortran"}, ValueError, r"backend='fortran'"),
-    ({"compile_kwargs": {"mode": "x"}}, ValueError, r"compile_kwargs has \['mode'\]; only"),
+    ({"compile_kwargs": {"mode": "x"}}, TypeError, r"no option 'compile_kwargs'. Use backend="),
     ({"idata_kwargs": {"loo": True}}, ValueError, r"idata_kwargs has \['loo'\]; only"),
     (
         {"family_kwargs": {"lookahead": "ep"}},
@@ -78,7 +78,7 @@ def nothing_runs(monkeypatch):
     def begin(*args, **options):
         raise AssertionError("sampling has begun")
 
-    monkeypatch.setattr(pymc_arm.running.run, "run_chains", begin)
+    monkeypatch.setattr(pymc_arm.running.backends, "run_chains", begin)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,9 @@ import pymc as pm
 import pytest
 
 import pymc_arm
-from pymc_arm import Settings, TimeLimitError, TrustWarning, limits
+from pymc_arm import Settings, TimeLimitError, TrustWarning
 from pymc_arm.models.compiled import compile_model
+from pymc_arm.running import memory
 from pymc_arm.running.memory import check_memory, estimate_memory
 
 GIGABYTE = 1024**3
@@ -44,10 +45,10 @@ def test_ten_thousand_variables(monkeypatch):
     needed = estimate_memory(path, 1000, settings, 1)
     # A covariance alone takes 0.75 GiB.
     assert 5 * GIGABYTE < needed < 20 * GIGABYTE
-    monkeypatch.setattr(limits, "available_memory", lambda: needed - 1)
+    monkeypatch.setattr(memory, "available_memory", lambda: needed - 1)
     with pytest.raises(MemoryError, match=r"draws=1000 particles .* Use draws=999 or fewer"):
         check_memory(path, 1000, settings, 1)
-    monkeypatch.setattr(limits, "available_memory", lambda: GIGABYTE)
+    monkeypatch.setattr(memory, "available_memory", lambda: GIGABYTE)
     with pytest.raises(MemoryError, match="Use a machine with more memory, or a model of fewer"):
         check_memory(path, 10, settings, 1)
     monkeypatch.undo()

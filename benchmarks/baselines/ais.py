@@ -28,8 +28,8 @@ from pymc_arm.algorithm.state import Info, Run
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.results import Estimates, Evidence, estimate_chains, make_inference_tree
+from pymc_arm.running.backends import Request, run_chains
 from pymc_arm.running.chains import Chain, Task, spawn_generators
-from pymc_arm.running.executors import run_chains
 
 __all__ = ["ais"]
 
@@ -115,7 +115,7 @@ def ais(
     if direction != "forward":
         road = target.on_grid(betas[::-1])
         log_base = target.draw_base(spare, 1)[1]
-        found = run_chains(road, task, spare.spawn(chains), **options)
+        found = run_chains(Request(road, task, spare.spawn(chains)), **options)
         backward = [_reversed(chain, log_base) for chain in found if chain is not None]
     if direction == "reverse":
         estimates = Estimates(_pool_reversed(backward), None, np.nan, "explore")
@@ -124,7 +124,7 @@ def ais(
     recorded["temperatures"] = len(road.betas) - 1
     forward = [
         _with_weight_variance(chain)
-        for chain in run_chains(road, task, generators, **options)
+        for chain in run_chains(Request(road, task, generators), **options)
         if chain is not None
     ]
     if backward:

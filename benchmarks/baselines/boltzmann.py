@@ -27,6 +27,7 @@ from pymc_arm.families.rbm.kernels import gibbs_tile
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.path import Units
 from pymc_arm.families.rbm.threads import TilePool
+from pymc_arm.running.placement import Placement
 from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["RBMAnnealing", "exact_draws"]
@@ -117,7 +118,8 @@ class RBMAnnealing(Annealing):
             None if target_draws is None else as_bits(target_draws, units, "target_draws")
         )
         self._pool = TilePool(threads)
-        self.one_chain_at_a_time = self._pool.threads > 1
+        several = self._pool.threads > 1
+        self.placement = Placement.SERIAL if several else Placement.THREADS
         self.length = len(self.betas)
 
     def on_grid(self, betas: np.ndarray) -> "RBMAnnealing":

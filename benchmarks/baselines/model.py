@@ -48,8 +48,7 @@ class ModelAnnealing(Annealing):
                 "pymc_arm.sample, or GeometricAnnealing with a kernel of your own."
             )
         self._path = compile_model(model)
-        self.one_chain_at_a_time = self._path.one_chain_at_a_time
-        self.prefers_processes = self._path.prefers_processes
+        self.placement = self._path.placement
         self.length = len(self.betas)
         self._data = np.zeros(self._path.density.count)
         for step in self._path.plan.steps:

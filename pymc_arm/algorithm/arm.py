@@ -1,8 +1,10 @@
 """Resample-Move and Adaptive Resample-Move: the paper's Algorithms 1 and 2, over any path.
 
-:func:`step` is one pass of the loop, with the paper's names for its parts. The generate loop that
-Algorithm 2 adds is in :mod:`pymc_arm.algorithm.generators`. State and info are immutable, and
-randomness is an argument, so that a run can be inspected, stopped and continued.
+:func:`step` is one pass of the loop, with the paper's line numbers. In Algorithm 2 the move of line
+3 is part of the generate loop: particles are smoothed as they are, and only if their effective
+fraction gamma is below the threshold are they moved, collected in chi and smoothed again. After i
+rounds there are R_n = iR particles. What a particle set is, and the bookkeeping of a step, is in
+:mod:`pymc_arm.algorithm.state`.
 """
 
 import warnings
@@ -11,28 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from pymc_arm.algorithm.genealogy import Genealogy
-from pymc_arm.algorithm.generators import Base, generate
+from pymc_arm.algorithm.generators import Generator, Transition, anticipate, reseed
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.resampling import (
     SCHEMES,
-    effective_sample_size,
     log_sum_exp,
     normalize,
     variance_of_mean,
 )
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.algorithm.state import Info, Run, State
+from pymc_arm.algorithm.state import Batch, Info, Lineage, ParticleSet, Run, State
 from pymc_arm.arguments import check_count
 from pymc_arm.errors import PathError, ZeroEvidenceWarning
 
-__all__ = ["Info", "Run", "State", "initialize", "iterate", "run", "step"]
-
-INFINITE = (
-    "The density is infinite, or not a number, in the step that introduces {name} (its {operation} "
-    "returned NaN or +inf). Look there for a scale that can be zero, or a value outside of the "
-    "support."
-)
+__all__ = ["Info", "Run", "State", "generate", "initialize", "iterate", "run", "step"]
 
 
 def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:
@@ -51,10 +45,15 @@ def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:
             ZeroEvidenceWarning,
             stacklevel=2,
         )
-    equal = np.full(particles, -np.log(particles))
-    numbers = np.arange(particles)
-    genealogy = Genealogy.of(particles)
-    return State(path.start, first, equal, float(log_evidence), numbers, genealogy)
+    lineage = Lineage.start(particles)
+    return State(
+        path.start,
+        first,
+        np.full(particles, -np.log(particles)),
+        float(log_evidence),
+        lineage.ancestors,
+        lineage.genealogy,
+    )
 
 
 def step(
@@ -66,84 +65,120 @@ def step(
 ) -> tuple[State, Info]:
     """Go from p_n to p_{n+1}: one pass of the loop of Algorithms 1 and 2 (lines 3 to 11).
 
-    ``size`` is the number of particles to leave with, by default as many as came in.
+    ``size`` is R, the number of particles to leave with, by default as many as came in.
     """
-    n, particles = state.position, state.particles
-    count = path.count(particles)
-    size = count if size is None else size
-    acceptance, kernel_calls = np.nan, 0
-    ancestors = state.ancestors
+    n, particles, log_weights = state.position, state.particles, state.log_weights
+    lineage = Lineage.of(state)
+    size = len(log_weights) if size is None else size
+    acceptance_rate, kernel_calls = np.nan, 0
 
-    if settings.variant == "rm" or (settings.move == "always" and _has_copies(ancestors)):
-        particles, acceptance = path.move(rng, n, particles)  # line 3: move
-        kernel_calls, ancestors = count, np.arange(count)
+    if settings.variant == "rm" or (settings.move == "always" and lineage.has_copies):
+        particles, acceptance_rate = path.move(rng, n, particles)  # 3: move
+        kernel_calls, lineage = len(log_weights), lineage.moved()
 
-    following = path.advance(n, particles, state.log_weights, settings.threshold)
-    name = path.describe(following)
-    smoothed = path.smooth(rng, following, particles)  # line 4: smooth
-    base = Base(n, following, particles, state.log_weights)
-    generated = generate(path, rng, base, smoothed, settings)  # Algorithm 2: generate
-    log_weights = generated.log_ratio + generated.log_weights
-    log_increment = log_sum_exp(log_weights)  # line 5
-    if not log_increment < np.inf:
-        raise PathError(INFINITE.format(name=name, operation="smooth"))
-    total = len(log_weights)
-    fraction = effective_sample_size(log_weights) / total
-    log_weights = log_weights - (log_increment if log_increment > -np.inf else 0.0)  # line 6
+    following = path.advance(n, particles, log_weights, settings.threshold)  # n + 1
+    smoothed = path.smooth(rng, following, particles)  # 4: smooth
+    base = Batch.of(particles, log_weights, smoothed)
+    transition = Transition(path, rng, n, following, settings)
+    chi, rounds = generate(transition, base)  # Algorithm 2: generate
+    first_gamma = ParticleSet((base,)).effective_fraction
 
-    particles, proposal = generated.particles, generated.proposal
-    distinct_fraction = len(np.unique(ancestors)) / count
-    kept = generated.unmoved
-    ancestors = np.concatenate([ancestors[:kept], ancestors.max() + 1 + np.arange(total - kept)])
-    genealogy = state.genealogy.extend(generated.origins)
+    log_weights = chi.reweighted
+    log_increment = log_sum_exp(log_weights)  # 5: log Z := log Z + log sum w_{n+1}
+    _refuse_infinite(log_increment, path.describe(following), "smooth")
+    gamma = chi.effective_fraction
     possible = log_increment > -np.inf
-    resampled = possible and (fraction < settings.minimum_fraction or total != size)  # line 7
-    if resampled:  # lines 8 and 9: resample
+    log_weights = log_weights - (log_increment if possible else 0.0)  # 6: normalize
+    distinct_fraction = lineage.distinct_fraction
+    lineage = lineage.extend(chi)
+    particles, proposal = chi.join(path)
+    resampled = possible and (gamma < settings.minimum_fraction or len(chi) != size)
+    if resampled:  # 7: if gamma < gamma_thr or R_n > R
         indices = SCHEMES[settings.resampling](rng, log_weights, size)
-        particles, proposal = path.select(particles, indices), path.select(proposal, indices)
-        genealogy = genealogy.resample(log_weights, indices, settings.resampling)
-        ancestors = ancestors[indices]
-        log_weights = np.full(size, -np.log(size))
+        lineage = lineage.resample(log_weights, indices, settings.resampling)
+        particles = path.select(particles, indices)  # 8: resample
+        proposal = path.select(proposal, indices)
+        log_weights = np.full(size, -np.log(size))  # 9
 
-    predicted_variance = generated.predicted_variance
+    predicted_variance = chi.predicted_variance
     if possible:
-        particles, correction = path.augment(rng, following, particles, proposal)  # line 11
+        particles, correction = path.augment(rng, following, particles, proposal)  # 11: augment
         predicted_variance += variance_of_mean(log_weights, correction)
         log_weights = log_weights + correction
         log_increment += log_sum_exp(log_weights)  # zero where the draw was exact
-    if not log_increment < np.inf:
-        raise PathError(INFINITE.format(name=name, operation="augment"))
-    if log_increment == -np.inf:
-        warnings.warn(
-            f"No particle has positive weight after introducing {name}: the estimate of log Z is "
-            "-inf. The data are impossible under the model, or more particles are needed.",
-            ZeroEvidenceWarning,
-            stacklevel=2,
-        )
-    else:
+    _refuse_infinite(log_increment, path.describe(following), "augment")
+    if log_increment > -np.inf:
         log_weights = normalize(log_weights)
-    log_evidence = state.log_evidence + log_increment
+    else:
+        _warn_of_no_mass(path.describe(following))
     observations, observed = path.observations(following)
     info = Info(
-        introduced=name,
-        effective_fraction=fraction,
-        first_effective_fraction=generated.first_effective_fraction,
-        particles=total,
-        rounds=generated.rounds,
+        introduced=path.describe(following),
+        effective_fraction=gamma,
+        first_effective_fraction=first_gamma,
+        particles=len(chi),
+        rounds=rounds,
         log_increment=log_increment,
-        increment_variance=generated.increment_variance,
+        increment_variance=chi.increment_variance,
         predicted_variance=predicted_variance,
-        log_evidence=log_evidence,
-        acceptance_rate=generated.acceptance_rate if generated.rounds else acceptance,
-        kernel_calls=kernel_calls + generated.kernel_calls,
+        log_evidence=state.log_evidence + log_increment,
+        acceptance_rate=chi.acceptance_rate if rounds else acceptance_rate,
+        kernel_calls=kernel_calls + chi.kernel_calls,
         resampled=resampled,
         distinct_fraction=distinct_fraction,
         observations=observations,
         observed=observed,
     )
     return State(
-        following, particles, log_weights, log_evidence, ancestors, genealogy, state.step + 1
+        following,
+        particles,
+        log_weights,
+        info.log_evidence,
+        lineage.ancestors,
+        lineage.genealogy,
+        state.step + 1,
     ), info
+
+
+def generate(step: Transition, base: Batch) -> tuple[ParticleSet, int]:
+    """Expand the particle set while gamma < gamma_thr: what Algorithm 2 adds after line 4.
+
+    Returns chi, and i, the number of rounds. In Algorithm 1, and where gamma^(0) is large enough,
+    chi is the set as it came.
+    """
+    settings = step.settings
+    chi, i = ParticleSet((base,)), 0
+    gamma = chi.effective_fraction  # gamma^(0)
+    if settings.variant == "rm" or not gamma < settings.threshold or not settings.max_rounds:
+        return chi, i
+    if settings.variant != "reseed":  # reseeded particles join the old ones
+        chi = ParticleSet()  # chi := {}, rho := {}
+    new_particles = GENERATORS[settings.variant]
+    while gamma < settings.threshold and i < settings.max_rounds:
+        batch, base = new_particles(step, base, gamma)
+        chi = chi.include(batch)  # chi := (chi, x), rho := (R_n rho, R w) / (R_n + R)
+        gamma = chi.effective_fraction  # with w_{n+1} := W(chi) rho
+        i += 1
+    return chi, i
+
+
+def move_again(step: Transition, base: Batch, gamma: float) -> tuple[Batch, Batch]:
+    """Move the set once more, and smooth it: how Algorithm 2 makes new particles.
+
+    The next round goes on from where this one ends.
+    """
+    path, count = step.path, len(base)
+    particles, rate = path.move(step.rng, step.n, base.particles)  # x_[n] ~ K(x_[n]; x_[n])
+    smoothed = path.smooth(step.rng, step.following, particles)
+    batch = Batch(particles, base.log_weights, smoothed, np.arange(count), rate, count)
+    return batch, batch
+
+
+GENERATORS: dict[str, Generator] = {
+    "arm": move_again,
+    "anticipate": anticipate,
+    "reseed": reseed,
+}
 
 
 def iterate(
@@ -208,6 +243,19 @@ def run(
     return Run(latest, tuple(history), tuple(positions))
 
 
-def _has_copies(ancestors: np.ndarray) -> bool:
-    """Whether some particle has stood unmoved since it was copied."""
-    return len(np.unique(ancestors)) < len(ancestors)
+def _refuse_infinite(log_increment: float, name: str, operation: str) -> None:
+    if not log_increment < np.inf:
+        raise PathError(
+            f"The density is infinite, or not a number, in the step that introduces {name} (its "
+            f"{operation} returned NaN or +inf). Look there for a scale that can be zero, or a "
+            "value outside of the support."
+        )
+
+
+def _warn_of_no_mass(name: str) -> None:
+    warnings.warn(
+        f"No particle has positive weight after introducing {name}: the estimate of log Z is "
+        "-inf. The data are impossible under the model, or more particles are needed.",
+        ZeroEvidenceWarning,
+        stacklevel=3,
+    )

@@ -8,15 +8,19 @@ Two things differ from the letter of the paper. ``smooth`` may hand a *proposal*
 (the nodes of a quadrature, say), because both need the same work. And the next distribution may
 be chosen when it is reached (:meth:`Path.advance`), because a step that is too large can then be
 split in two while the particles are at hand.
+
+What other parts of a run may ask of a path has interfaces of its own: where log Z is refined
+(:class:`pymc_arm.evidence.spaces.Refinable`), how much memory it takes
+(:class:`pymc_arm.running.memory.Measured`) and where its chains run
+(:class:`pymc_arm.running.placement.Placed`).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
+from pymc_arm.algorithm.settings import Settings
 
 __all__ = ["Moved", "Particles", "Path", "Position", "Proposal", "Smoothed", "join", "select"]
 
@@ -100,14 +104,6 @@ class Path(ABC):
     length: int | None
     #: The position of the first distribution.
     start: Position = 1
-    #: Whether threads would only be in each other's way: the path's own kernels use every core,
-    #: or most of the work is done under the interpreter's lock.
-    one_chain_at_a_time: bool = False
-    #: Whether chains run better in processes than on threads, where there are such: much of the
-    #: work is done under the interpreter's lock, and no thread has to survive a fork.
-    prefers_processes: bool = False
-    #: Data whose density depends on variables, but is the same wherever the path has looked.
-    flat: tuple[str, ...] = ()
 
     @abstractmethod
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:
@@ -119,8 +115,9 @@ class Path(ABC):
 
     @abstractmethod
     def smooth(self, rng: np.random.Generator, n: Position, particles: Particles) -> Smoothed:
-        """Return log W(x_[n-1]), eq. (3), of the step *into* p_n, with x_n integrated out (line 4).
+        """Return the log-ratio of the step *into* p_n, with x_n integrated out (line 4, eq. 3).
 
+        ``n`` is the index on the left of the paper's line 4: w_n := W(x_[n-1]) w_{n-1}.
         An estimate of W is as good as W itself, if :meth:`augment` corrects for it.
         """
 
@@ -166,42 +163,13 @@ class Path(ABC):
         """Return draws by variable name, as the user wrote the model, from particles at p_N."""
         return {"x": np.asarray(particles)}
 
-    def continuous(self, particles: Particles) -> np.ndarray | None:
-        """Return particles at p_N as points (size, dimension) of an unbounded space.
+    def settings(self, **given: Any) -> Settings:
+        """Return the settings of a run: what is given, and this path's defaults for the rest.
 
-        None where there is no such space (discrete variables): then log Z can't be refined.
+        They are those of :class:`Settings` unless a path overrides this. The paper's own are
+        :meth:`Settings.paper`.
         """
-        return None
-
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Return log f_N at points of the space of :meth:`continuous`."""
-        raise ValueError(f"{type(self).__name__} has no density on a continuous space.")
-
-    def score(self, points: np.ndarray) -> np.ndarray | None:
-        """Return the gradient of :meth:`log_density` where it helps a fit, or None."""
-        return None
-
-    def spaces(self, particles: Particles) -> Sequence[RefinementSpace]:
-        """Return where log Z can be refined, the simplest space first; none if nowhere."""
-        return [] if self.continuous(particles) is None else [FullSpace(self)]
-
-    def prepare(self) -> None:  # noqa: B027
-        """Compile what chains will need, before the process is copied for each of them."""
-
-    def particle_bytes(self) -> int:
-        """Return about how much memory a particle takes at p_N, by how much a step adds."""
-        rng = np.random.default_rng(0)
-        first, _ = self.initialize(rng, 1)
-        if self.length is None or self.finished(self.start):
-            return _bytes(first)
-        following = self.advance(self.start, first, np.zeros(1), 0.0)
-        proposal = self.smooth(rng, following, first).proposal
-        second, _ = self.augment(rng, following, first, proposal)
-        return _bytes(first) + (self.length - 1) * (_bytes(second) - _bytes(first))
-
-    def fixed_bytes(self) -> int:
-        """Return about how much memory a chain takes besides its particles."""
-        return 0
+        return Settings.of(given)
 
     def count(self, particles: Particles) -> int:
         """Return the number of particles in a set."""
@@ -216,9 +184,3 @@ class Path(ABC):
     def join(self, sets: list[Particles]) -> Particles:
         """Return one set out of several."""
         return join(sets)
-
-
-def _bytes(tree: Any) -> int:
-    if isinstance(tree, dict | tuple):
-        return sum(_bytes(leaf) for leaf in (tree.values() if isinstance(tree, dict) else tree))
-    return int(getattr(tree, "nbytes", 0))

@@ -1,4 +1,4 @@
-"""The settings of a run, with the paper's defaults."""
+"""The settings of a run."""
 
 import difflib
 from collections.abc import Mapping
@@ -10,10 +10,30 @@ from pymc_arm.arguments import check_choice, check_count
 
 __all__ = ["Settings"]
 
+# Arguments of pm.sample and pm.sample_smc that have no meaning here, and what to do instead.
+INSTEAD = {
+    "compile_kwargs": "Use backend=.",
+    "tune": "Nothing has to be tuned: leave it out.",
+    "step": "Moves are chosen by the model: leave it out.",
+    "init": "Particles start at prior draws: leave it out.",
+    "initvals": "Particles start at prior draws: leave it out.",
+    "start": "Particles start at prior draws: leave it out.",
+    "target_accept": "Step sizes are found as the run goes: leave it out.",
+    "nuts_sampler": "It does not use NUTS: leave it out.",
+    "kernel": "pm.sample_smc(kernel=pymc_arm.ARM) takes kernels.",
+    "correlation_threshold": "Moves end when particles have moved: leave it out.",
+    "return_inference_data": "Use return_inferencedata=.",
+    "n_chains": "Use chains=.",
+    "seed": "Use random_seed=.",
+}
+
 
 @dataclass(frozen=True)
 class Settings:
-    """How to run the algorithm; the defaults are the paper's.
+    """How to run the algorithm.
+
+    The defaults are the paper's but for ``move``; :meth:`paper` has all of the paper's. A path may
+    have other defaults (:meth:`pymc_arm.Path.settings`).
 
     Parameters
     ----------
@@ -62,12 +82,21 @@ class Settings:
             if name not in known:
                 similar = difflib.get_close_matches(name, known, 1)
                 hint = f" Did you mean {similar[0]}?" if similar else ""
+                hint = f" {INSTEAD[name]}" if name in INSTEAD else hint
                 raise TypeError(
                     f"There is no option {name!r}.{hint} Besides the arguments of the function "
                     "itself, which help(pymc_arm.sample) explains, the settings of the algorithm "
                     f"are {', '.join(known)}."
                 )
         return cls(**given)
+
+    @classmethod
+    def paper(cls, **given: Any) -> "Settings":
+        """Return the settings of the paper: Algorithm 2 to the letter, gamma_thr 0.7, i_max 3.
+
+        Copies that a resample leaves are moved only if the next gamma is low.
+        """
+        return cls.of({"move": "adaptive", **given})
 
     @property
     def minimum_fraction(self) -> float:

@@ -1,13 +1,19 @@
-"""What a run is made of: the state after a step, what happened in it, and the whole."""
+"""What a run is made of, and the bookkeeping of a step.
 
-from dataclasses import dataclass, field
+State and info are immutable. :class:`ParticleSet` is the paper's chi with its weights rho;
+:class:`Lineage` follows particles through moves and resampling. Neither decides anything: the
+decisions are in :mod:`pymc_arm.algorithm.arm`.
+"""
+
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pymc_arm.algorithm.genealogy import Genealogy
-from pymc_arm.algorithm.path import Particles, Position
+from pymc_arm.algorithm.path import Particles, Path, Position, Proposal, Smoothed
+from pymc_arm.algorithm.resampling import effective_sample_size, log_sum_exp, variance_of_mean
 
-__all__ = ["Info", "Run", "State"]
+__all__ = ["Batch", "Info", "Lineage", "ParticleSet", "Run", "State"]
 
 
 @dataclass(frozen=True)
@@ -15,7 +21,7 @@ class State:
     """Weighted particles that target p_n, and the estimate of log Z_n.
 
     ``ancestors`` numbers the distinct particles since the last move, so that copies share a
-    number; ``genealogy`` knows the families since the start.
+    number; ``genealogy`` knows the founders of all particles since the start.
     """
 
     position: Position
@@ -63,3 +69,160 @@ class Run:
     def log_evidence(self) -> float:
         """The estimate of log Z."""
         return self.state.log_evidence
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Particles that target p_n, smoothed; ``origins`` are their indices in the set of the state.
+
+    ``kernel_calls`` is how many particles were moved or drawn to make it: none for the particles
+    that a step begins with.
+    """
+
+    particles: Particles
+    log_weights: np.ndarray
+    smoothed: Smoothed
+    origins: np.ndarray
+    acceptance_rate: float = np.nan
+    kernel_calls: int = 0
+
+    @classmethod
+    def of(cls, particles: Particles, log_weights: np.ndarray, smoothed: Smoothed) -> "Batch":
+        """Return the particles that a step begins with."""
+        return cls(particles, log_weights, smoothed, np.arange(len(log_weights)))
+
+    def __len__(self) -> int:
+        return len(self.log_weights)
+
+
+@dataclass(frozen=True)
+class ParticleSet:
+    """The paper's chi_n with weights rho_n: batches of particles that all target p_n.
+
+    Each batch has a share of the weight in proportion to its size (Proposition 1).
+    """
+
+    batches: tuple[Batch, ...] = ()
+
+    def include(self, batch: Batch) -> "ParticleSet":
+        """Return the set with one more batch: rho := (R_n rho, R w) / (R_n + R)."""
+        return ParticleSet((*self.batches, batch))
+
+    def __len__(self) -> int:
+        return sum(len(batch) for batch in self.batches)
+
+    @property
+    def log_weights(self) -> np.ndarray:
+        """Log rho."""
+        sizes = np.array([len(batch) for batch in self.batches])
+        shares = np.log(sizes / sizes.sum())
+        return np.concatenate(
+            [batch.log_weights + share for batch, share in zip(self.batches, shares, strict=True)]
+        )
+
+    @property
+    def log_ratio(self) -> np.ndarray:
+        """Log W of each particle."""
+        return np.concatenate([batch.smoothed.log_ratio for batch in self.batches])
+
+    @property
+    def reweighted(self) -> np.ndarray:
+        """Log w_{n+1} = log W + log rho, not normalised."""
+        reweighted: np.ndarray = self.log_ratio + self.log_weights
+        return reweighted
+
+    @property
+    def effective_fraction(self) -> float:
+        """The paper's gamma = R_eff / R_n."""
+        return effective_sample_size(self.reweighted) / len(self)
+
+    @property
+    def increment_variance(self) -> float:
+        """v_n-hat, the variance of W / E[W] under the weights (Theorem 1)."""
+        log_mean = log_sum_exp(self.reweighted)
+        if not np.isfinite(log_mean):
+            return np.inf
+        log_square = log_sum_exp(2 * self.log_ratio + self.log_weights)
+        return max(float(np.expm1(log_square - 2 * log_mean)), 0.0)
+
+    @property
+    def predicted_variance(self) -> float:
+        """Variance of log m_n, sum rho^2 (W / m_n - 1)^2; v_n-hat / R_n if weights are equal."""
+        return variance_of_mean(self.log_weights, self.log_ratio)
+
+    @property
+    def origins(self) -> np.ndarray:
+        """The indices of all particles in the set of the state."""
+        return np.concatenate([batch.origins for batch in self.batches])
+
+    @property
+    def unmoved(self) -> int:
+        """How many of the first particles are those that the step began with."""
+        return sum(len(batch) for batch in self.batches[:1] if batch.kernel_calls == 0)
+
+    @property
+    def kernel_calls(self) -> int:
+        """How many particles were moved or drawn."""
+        return sum(batch.kernel_calls for batch in self.batches)
+
+    @property
+    def acceptance_rate(self) -> float:
+        """The mean over the batches that were moved; NaN if none was."""
+        rates = [b.acceptance_rate for b in self.batches if not np.isnan(b.acceptance_rate)]
+        return float(np.mean(rates)) if rates else np.nan
+
+    def join(self, path: Path) -> tuple[Particles, Proposal]:
+        """Return all particles as one set, with what ``augment`` needs to draw."""
+        if len(self.batches) == 1:
+            (only,) = self.batches
+            return only.particles, only.smoothed.proposal
+        particles = path.join([batch.particles for batch in self.batches])
+        return particles, path.join([batch.smoothed.proposal for batch in self.batches])
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """Where particles come from: ``ancestors`` since the last move, ``genealogy`` since the start.
+
+    It changes nothing in a run; it tells how many particles are distinct, and predicts the variance
+    of log Z-hat.
+    """
+
+    ancestors: np.ndarray
+    genealogy: Genealogy
+
+    @classmethod
+    def start(cls, count: int) -> "Lineage":
+        """Return the lineage of independent particles."""
+        return cls(np.arange(count), Genealogy.of(count))
+
+    @classmethod
+    def of(cls, state: State) -> "Lineage":
+        """Return the lineage of a state."""
+        return cls(state.ancestors, state.genealogy)
+
+    @property
+    def distinct_fraction(self) -> float:
+        """The share of particles that differ from each other."""
+        return len(np.unique(self.ancestors)) / len(self.ancestors)
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether some particle has stood unmoved since it was copied."""
+        return self.distinct_fraction < 1
+
+    def moved(self) -> "Lineage":
+        """Go on after a move of all particles: each is distinct from now on."""
+        return replace(self, ancestors=np.arange(len(self.ancestors)))
+
+    def extend(self, chi: ParticleSet) -> "Lineage":
+        """Go on to all particles of a step; those that were generated are distinct."""
+        kept, last = chi.unmoved, self.ancestors.max()
+        generated = last + 1 + np.arange(len(chi) - kept)
+        ancestors = np.concatenate([self.ancestors[:kept], generated])
+        return Lineage(ancestors, self.genealogy.extend(chi.origins))
+
+    def resample(self, log_weights: np.ndarray, indices: np.ndarray, scheme: str) -> "Lineage":
+        """Go on to the particles at these indices."""
+        genealogy = self.genealogy.resample(log_weights, indices, scheme)
+        return Lineage(self.ancestors[indices], genealogy)

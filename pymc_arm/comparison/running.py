@@ -22,15 +22,28 @@ from pymc_arm.comparison.data import warn_of_different_data
 from pymc_arm.comparison.reading import read_evidence
 from pymc_arm.errors import ChainError, ComparisonError
 from pymc_arm.results import Evidence
+from pymc_arm.running.backends import Request, make_runner
 from pymc_arm.running.chains import Chain
 from pymc_arm.running.executors import cancel, collect_chains, outcome_of, submit_chains
 from pymc_arm.running.forked import Outcome, Starts
+from pymc_arm.running.options import Options
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ModelProgress
-from pymc_arm.running.run import Options, Request, Rounds, run_rounds
-from pymc_arm.sampling import sample_rounds
+from pymc_arm.running.run import PathRun, run_path
+from pymc_arm.sampling import ModelCall
 
 __all__ = ["run_models"]
+
+# The arguments of a call that are neither options of a run nor settings of the algorithm.
+CALL_ARGUMENTS = (
+    "order",
+    "family",
+    "return_inferencedata",
+    "idata_kwargs",
+    "backend",
+    "family_kwargs",
+    "settings",
+)
 
 
 def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,13 +68,16 @@ def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[s
     names = {option.name for option in fields(Options)}
     shared = Options(**{name: value for name, value in keywords.items() if name in names})
     others = {name: value for name, value in keywords.items() if name not in names}
-    options = {name: _own_options(shared, place, name) for place, name in enumerate(waiting)}
-    runs = {name: sample_rounds(models[name], options[name], **others) for name in waiting}
+    own = {name: others.pop(name) for name in list(others) if name in CALL_ARGUMENTS}
+    calls = {
+        name: ModelCall(models[name], _own_options(shared, place, name), **own, given=others)
+        for place, name in enumerate(waiting)
+    }
     if shared.executor is None:
-        ends = {name: _run_alone(runs[name], options[name]) for name in waiting}
+        ends = {name: _run_alone(calls[name]) for name in waiting}
     else:
         with ModelProgress(waiting, shared.progressbar) as progress:
-            ends = _run_together(runs, shared.executor, progress)
+            ends = _run_together(calls, shared.executor, progress)
     results = {name: ends.get(name, _End(model)) for name, model in models.items()}
     finished = {name: end.result for name, end in results.items() if end.error is None}
     for name, end in results.items():
@@ -78,38 +94,47 @@ class _End:
     error: Exception | None = None
 
 
-def _run_alone(rounds: Rounds[Any], options: Options) -> _End:
+def _run_alone(call: ModelCall) -> _End:
+    options = call.options
+    runner = make_runner(options.cores, options.executor, options.progressbar)
     try:
-        return _End(run_rounds(rounds, options))
+        return _End(call.finish(run_path(call.begin(), runner)))
     except Exception as error:
         return _End(error=error)
 
 
 def _run_together(
-    runs: Mapping[str, Rounds[Any]], executor: Executor, progress: ModelProgress
+    calls: Mapping[str, ModelCall], executor: Executor, progress: ModelProgress
 ) -> dict[str, _End]:
     """Run models with all of their chains on an executor at once."""
     # Chains on threads share this process with the compiler, so neither may disturb the other.
     here = isinstance(executor, ThreadPoolExecutor)
     ends: dict[str, _End] = {}
+    runs: dict[str, PathRun] = {}
     flights: dict[str, _Flight] = {}
 
-    def resume(name: str, ended: list[Chain | None] | None) -> None:
+    def go_on(name: str) -> None:
+        """Begin a run, or give it its chains; then ask for more of them, or end it."""
         try:
-            flight = _Flight(runs[name].send(ended))  # type: ignore[arg-type]
+            if name in flights:
+                runs[name].receive(flights.pop(name).chains())
+            else:
+                runs[name] = calls[name].begin()
+            request = runs[name].request
+            if request is None:
+                ends[name] = _End(calls[name].finish(runs[name].outcome()))
+                return
+            flight = _Flight(request)
             if not here:
                 flight.submit(executor)
-        except StopIteration as end:
-            ends[name] = _End(end.value)
-        except Exception as error:
-            ends[name] = _End(error=error)
-        else:
             flights[name] = flight
             progress.ask(name, len(flight.starts))
+        except Exception as error:
+            ends[name] = _End(error=error)
 
     try:
-        for name in runs:
-            resume(name, None)
+        for name in calls:
+            go_on(name)
         while flights:
             with one_blas_thread():
                 if here:
@@ -117,12 +142,7 @@ def _run_together(
                         flight.submit(executor)
                 landed = _wait(flights, progress, for_all=here)
             for name in landed:
-                try:
-                    ended = flights.pop(name).chains()
-                except Exception as error:
-                    ends[name] = _End(error=error)
-                else:
-                    resume(name, ended)
+                go_on(name)
                 if name in ends:
                     progress.finish(name)
     except BaseException:
@@ -136,7 +156,7 @@ class _Flight:
     """The chains that a model waits for."""
 
     def __init__(self, request: Request) -> None:
-        self.starts: Starts = dict(enumerate(request.generators, start=request.first))
+        self.starts: Starts = request.starts
         self.pending: dict[Future[Any], int] = {}
         self._request = request
         self._outcomes: dict[int, Outcome] = {}

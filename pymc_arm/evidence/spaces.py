@@ -5,11 +5,12 @@ are discrete, not exist. If those, x, are simple given the ones that are left, g
 will do, with h as near to the conditional of the posterior as a grid can be.
 """
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["FullSpace", "RefinementSpace"]
+__all__ = ["FullSpace", "Refinable", "RefinementSpace"]
 
 
 class RefinementSpace(Protocol):
@@ -40,42 +41,61 @@ class RefinementSpace(Protocol):
         """Return the gradient of log f(g), where it helps a fit, or None."""
 
 
+@runtime_checkable
+class Refinable(Protocol):
+    """A path whose last density can be evaluated, so that log Z can be refined."""
+
+    def spaces(self, particles: Any) -> Sequence[RefinementSpace]:
+        """Return where log Z can be refined, the simplest space first; none if nowhere."""
+
+    def continuous(self, particles: Any) -> np.ndarray | None:
+        """Return particles at p_N as points (size, dimension) of an unbounded space.
+
+        None where there is no such space (discrete variables).
+        """
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f_N at points of that space."""
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of :meth:`log_density` where it helps a fit, or None."""
+
+
 class FullSpace:
     """All coordinates: there is nothing to draw.
 
     Parameters
     ----------
     path
-        A :class:`pymc_arm.Path` with ``continuous`` and ``log_density``.
+        Whose last density is refined.
     """
 
     proposals = 20
 
-    def __init__(self, path: Any, points_are_particles: bool = False) -> None:
+    def __init__(self, path: Refinable, points_are_particles: bool = False) -> None:
         self._path = path
         self._points_are_particles = points_are_particles
 
     def fit_to(self, particles: Any) -> "FullSpace":
         """Return the same space, which knows whether points are particles themselves."""
         same = isinstance(particles, np.ndarray) and np.array_equal(
-            self._path.continuous(particles), particles
+            self.points(particles), particles
         )
         return FullSpace(self._path, same)
 
     def points(self, particles: Any) -> np.ndarray:
         """Return all coordinates."""
-        points: np.ndarray = self._path.continuous(particles)
+        points = self._path.continuous(particles)
+        assert points is not None
         return points
 
     def log_ratio(self, particles: Any) -> np.ndarray:
         """Return log f at particles."""
-        log_density: np.ndarray = self._path.log_density(self._path.continuous(particles))
-        return log_density
+        return self._path.log_density(self.points(particles))
 
     def draw_log_ratio(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Return log f at points."""
-        log_density: np.ndarray = self._path.log_density(points)
-        return log_density
+        return self._path.log_density(points)
 
     def draw_particles(
         self, rng: np.random.Generator, points: np.ndarray
@@ -86,5 +106,4 @@ class FullSpace:
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f."""
-        score: np.ndarray | None = self._path.score(points)
-        return score
+        return self._path.score(points)

@@ -5,7 +5,6 @@ of PyMC are not normalised, which makes log Z useless for comparison. The first 
 a remedy; known normalisers are corrected, and the result says so.
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,16 +12,17 @@ import pymc as pm
 import scipy
 from pymc.distributions import multivariate
 from pymc.distributions.distribution import SymbolicRandomVariable
+from pymc.distributions.multivariate import CARRV, ICARRV
 from pymc.distributions.simulator import SimulatorRV
-from pymc.distributions.transforms import Ordered
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm.errors import ArmWarning, ModelError, callers_level
+from pymc_arm.errors import ModelError
+from pymc_arm.models.autoregression import check_autoregression
 from pymc_arm.models.density import LogDensity
-from pymc_arm.models.prior import INTERPRETED, is_fixed
+from pymc_arm.models.prior import INTERPRETED, PriorSampler
 from pymc_arm.models.terms import Layout, TermBlock
 
 __all__ = ["Correction", "check_density", "check_model", "find_corrections", "find_flat"]
@@ -44,6 +44,12 @@ class Correction:
 
 def check_model(model: pm.Model) -> None:
     """Refuse models that have no marginal likelihood."""
+    if not model.observed_RVs and not model.potentials:
+        raise ModelError(
+            "The model has no observed variable and no potential: there is no likelihood to "
+            "integrate, and log Z is 0 whatever the prior. Give the data as observed=, or the "
+            "log-likelihood as a pm.Potential. (pm.sample_prior_predictive draws from a prior.)"
+        )
     for rv in model.free_RVs:
         operation = type(rv.owner.op).__name__
         if operation in ("FlatRV", "HalfFlatRV"):
@@ -54,10 +60,14 @@ def check_model(model: pm.Model) -> None:
             )
         if isinstance(rv.owner.op, SimulatorRV):
             _refuse_simulator(rv)
+        if isinstance(rv.owner.op, CARRV | ICARRV):
+            check_autoregression(rv)
     for rv in model.observed_RVs:
         operation = type(rv.owner.op).__name__
         if isinstance(rv.owner.op, SimulatorRV):
             _refuse_simulator(rv)
+        if isinstance(rv.owner.op, CARRV | ICARRV):
+            check_autoregression(rv)
         minibatch = operation == "MinibatchRandomVariable" or any(
             type(v.owner.op).__name__ == "MinibatchIndexRV"
             for v in ancestors([rv, model.rvs_to_values[rv]])
@@ -144,7 +154,9 @@ def _refuse_infinite(density: LogDensity, terms: np.ndarray) -> None:
             )
 
 
-def find_flat(density: LogDensity, scopes: np.ndarray, draws: np.ndarray) -> list[str]:
+def find_flat(
+    x: TensorVariable, density: LogDensity, scopes: np.ndarray, draws: np.ndarray
+) -> list[str]:
     """Return the data and potentials that have free variables but the same value at all draws."""
     names = []
     for number, block in enumerate(density.blocks):
@@ -152,28 +164,31 @@ def find_flat(density: LogDensity, scopes: np.ndarray, draws: np.ndarray) -> lis
         if block.kind == "prior" or not len(rows) or scopes[rows].any():
             continue
         terms = density.terms(draws[:200], rows[:20])
-        if np.all(terms == terms[0]) and _varies(block, draws):
+        if np.all(terms == terms[0]) and _varies(x, block, draws):
             names.append(block.name)
     return names
 
 
-def _varies(block: TermBlock, draws: np.ndarray) -> bool:
+def _varies(x: TensorVariable, block: TermBlock, draws: np.ndarray) -> bool:
     """Whether variables that vary are in a graph, also when it is simplified (0 * x is not)."""
     pieces = [p for p, variable in zip(block.pieces, block.variable, strict=True) if variable]
     for piece in pieces:
         simple = rewrite_graph(piece, include=("canonicalize",))
-        if any(v.name == "x" and v.owner is None for v in ancestors([simple])):
+        if x in ancestors([simple]):
             return bool(np.any(np.ptp(draws, axis=0) > 0))
     return False
 
 
-def find_corrections(model: pm.Model) -> list[Correction]:
+def find_corrections(model: pm.Model, prior: PriorSampler | None = None) -> list[Correction]:
     """Return what is known to be missing from the priors of a model."""
+    prior = PriorSampler(model) if prior is None else prior
     corrections = []
     for rv in model.free_RVs:
-        transform = model.rvs_to_transforms.get(rv)
-        if isinstance(transform, Ordered) and rv.type.ndim:
+        kept = prior.kept.get(rv.name)
+        if kept is not None and kept.part in ("ascending", "descending"):
             corrections.append(_ordered(rv))
+        if kept is not None and kept.orders:
+            corrections.append(_partly_ordered(rv, *prior.ordered_mass))
         if type(rv.owner.op).__name__ in LKJ:
             corrections.extend(_lkj(rv))
     return corrections
@@ -184,17 +199,17 @@ def _ordered(rv: TensorVariable) -> Correction:
     shape = _shape(rv)
     length = shape[-1]
     rows = int(np.prod(shape[:-1], dtype=int))
-    if not _exchangeable(rv):
-        warnings.warn(
-            f"{rv.name!r} has the transform 'ordered' but elements with different priors: the mass "
-            "of the ordered region is not known, so log Z is short of a constant. Give all "
-            "elements the same prior for a log Z that can be compared.",
-            ArmWarning,
-            stacklevel=callers_level(),
-        )
-        return Correction(rv.name, 0.0, "ordered: not corrected, its elements are not exchangeable")
     factor = rows * float(scipy.special.gammaln(length + 1))
     return Correction(rv.name, factor, f"ordered: the prior keeps 1/{length}! of its mass")
+
+
+def _partly_ordered(rv: TensorVariable, log_mass: float, error: float) -> Correction:
+    """Return the logarithm of the inverse share of prior draws that have the order."""
+    return Correction(
+        rv.name,
+        -log_mass,
+        f"ordered: the prior keeps {np.exp(log_mass):.3g} of its mass, by draws, to {error:.2g}",
+    )
 
 
 def _lkj(rv: TensorVariable) -> list[Correction]:
@@ -223,19 +238,3 @@ def _lkj(rv: TensorVariable) -> list[Correction]:
 
 def _shape(rv: TensorVariable) -> tuple[int, ...]:
     return tuple(int(n) for n in pm.compile([], rv.shape, mode=INTERPRETED)())
-
-
-def _exchangeable(rv: TensorVariable) -> bool:
-    """Whether all elements of a variable have the same parameters."""
-    node = rv.owner
-    if not isinstance(node.op, RandomVariable) or node.op.ndim_supp != 0:
-        return False
-    for parameter in node.op.dist_params(node):
-        if parameter.type.ndim == 0 or parameter.type.broadcastable[-1]:
-            continue
-        if not is_fixed([parameter]):
-            return False
-        values = pm.compile([], parameter, mode=INTERPRETED)()
-        if np.ptp(values, axis=-1).max() > 0:
-            return False
-    return True

@@ -159,7 +159,8 @@ def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -
     values = prior.draw(rng, PLANNING_DRAWS)
     layout = Layout.of(model, values)
     draws = layout.ravel(values, PLANNING_DRAWS)
-    density = LogDensity(*build_terms(model, layout), draws, backend)
+    x, blocks = build_terms(model, layout)
+    density = LogDensity(x, blocks, draws, backend)
     check_density(model, layout, density, draws)
     supports = {
         rv.name: find_support(rv, draws[:, list(slot.coordinates)])
@@ -168,8 +169,9 @@ def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -
     }
     check_normalizers(model, layout, density, supports, draws)
     scopes = find_scopes(density, layout, draws)
-    plan = make_plan(layout, density, scopes, supports, order, rng)
-    corrections = find_corrections(model)
+    density.notes.extend(prior.notes)
+    plan = make_plan(layout, density, scopes, supports, order, rng, prior.integrated)
+    corrections = find_corrections(model, prior)
     path = ModelPath(model, corrections, plan, density, prior, supports, draws)
-    path.flat = tuple(find_flat(density, scopes, draws))
+    path.flat = tuple(find_flat(x, density, scopes, draws))
     return path

@@ -11,21 +11,24 @@ compiled with numba; what numba can't compile falls back on C.
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import Mode, get_mode
+from pytensor.compile.mode import get_mode
 from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
-from pytensor.link.numba.linker import NumbaLinker
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm.errors import ModelError
+from pymc_arm.models.graph.batching import copy_graphs
 from pymc_arm.models.graph.gradient import Gradient
 from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.partial_evaluation import GroupedProgram, partial_evaluation
 from pymc_arm.models.graph.program import serialized
+from pymc_arm.models.graph.verification import Reference
 from pymc_arm.models.terms import TermBlock, count_terms
 
 __all__ = ["LogDensity"]
@@ -39,19 +42,6 @@ CHUNK = 131_072
 LARGE = 2000
 # How many selections of terms are kept ready for use.
 PREPARED = 512
-
-
-class _FreeNumbaLinker(NumbaLinker):
-    """Numba code that gives up the interpreter lock, so that chains can run on threads."""
-
-    def jit_compile(self, fn_and_cache: Any) -> Any:
-        """Compile with ``nogil``."""
-        from pytensor.link.numba.dispatch.basic import numba_njit
-
-        function, cache_key = fn_and_cache
-        return numba_njit(
-            function.py_func, final_function=True, cache=cache_key is not None, nogil=True
-        )
 
 
 def _take(
@@ -119,7 +109,7 @@ class LogDensity:
         self._prepared: dict[bytes, _Restricted] = {}
         self._prepared_varied: dict[bytes, GroupedProgram | None] = {}
         #: Value and gradient of weighted sums of the terms, where the model has one.
-        self.gradient = Gradient(x, pieces, self._lengths, reference)
+        self.gradient = Gradient(x, pieces, self._lengths, reference, self.notes)
 
     @property
     def count(self) -> int:
@@ -256,34 +246,60 @@ class LogDensity:
         if backend is not None:
             attempts = [attempt for attempt in attempts if attempt[0] == backend]
         failure: Exception | None = None
+        disagreement: ModelError | None = None
+        lengths = count_terms(x, pieces, reference[0])
+        own = Reference(x, pieces, reference)
+        if not len(own.points) and len(reference):
+            self._note(f"not compared with PyTensor's own function: {own.failure}")
         for name, batched in attempts:
             try:
-                lengths = count_terms(x, pieces, reference[0])
                 if name == "numpy" and backend is None and lengths.sum() > LARGE:
                     continue
+                copies = copy_graphs(x, pieces)
                 function = (
-                    _interpret(x, pieces, must_be_quick=backend is None)
+                    _interpret(x, copies, must_be_quick=backend is None)
                     if name == "numpy"
-                    else _compile_joined(x, pieces, name, batched)
+                    else _compile_joined(x, copies, name, batched)
                 )
                 if function is None:
                     continue
                 parts = function(np.zeros_like(lengths), lengths)(reference[:2])
                 if np.concatenate(parts, axis=1).shape != (len(reference[:2]), lengths.sum()):
                     raise ValueError("the graph lost its batch axis")
-            except Exception as error:
+                self._compare(name, function, lengths, own)
+            except Exception as error:  # compilers raise anything: it is noted
                 failure = error
+                if isinstance(error, ModelError):
+                    disagreement = error
                 continue
             self.backend = name
             if failure is not None:
                 how = "" if batched else ", one particle at a time"
-                note = f"evaluated with {name}{how}: {type(failure).__name__}: {failure}"
-                self.notes.append(note.splitlines()[0][:200])
-                _log.info("pymc_arm: %s", self.notes[-1])
+                self._note(f"evaluated with {name}{how}: {type(failure).__name__}: {failure}")
             return function, lengths
+        if disagreement is not None:
+            raise disagreement
         if failure is None:
             raise ValueError(f"backend={backend!r} can't evaluate this model: leave it out.")
         raise failure
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text.splitlines()[0][:200])
+        _log.info("pymc_arm: %s", self.notes[-1])
+
+    def _compare(self, name: str, function: _Slicer, lengths: np.ndarray, own: Reference) -> None:
+        """Raise a ModelError if terms are not those of PyTensor."""
+        every = function(np.zeros_like(lengths), lengths)
+        wrong = own.compare(lambda points: np.concatenate(every(points), axis=1))
+        if wrong is None:
+            return
+        owners = np.repeat(np.arange(len(self.blocks)), [len(b.pieces) for b in self.blocks])
+        block = int(np.repeat(owners, lengths)[wrong.place])
+        raise ModelError(
+            f"the log-density of {self.blocks[block].name!r} is {wrong.found:.8g} with {name} at a "
+            f"prior draw, and {wrong.expected:.8g} with PyTensor's own function. Try another "
+            "backend, and please report this model."
+        )
 
 
 def _unless_ones(weights: np.ndarray) -> np.ndarray | None:
@@ -346,21 +362,7 @@ def _compile_joined(
             graph = pt.broadcast_to(graph[None], (rows.shape[0], graph.shape[0]))
         inputs = [rows, starts, stops]
         _forget_traces([graph])
-    mode = get_mode("NUMBA" if backend == "numba" else "CVM")
-    if backend == "numba":
-        mode = Mode(linker=_FreeNumbaLinker(), optimizer=mode.provided_optimizer)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        compiled = pytensor.function(
-            inputs, graph, mode=mode, on_unused_input="ignore", trust_input=True
-        )
-    function = (
-        _reentrant(compiled)
-        if backend == "numba"
-        else serialized(
-            lambda *arguments: np.array(compiled(*arguments))
-        )  # PyTensor keeps its arrays
-    )
+    function = (_compile_with_c if backend == "c" else _compile_with_numba)(inputs, graph)
 
     def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
         if batched:
@@ -391,7 +393,20 @@ def _forget_traces(graphs: Sequence[TensorVariable]) -> None:
         variable.tag.trace = []
 
 
-def _reentrant(compiled: Any) -> Callable[..., np.ndarray]:
-    """Call numba's code itself: PyTensor's function around it keeps state during a call."""
-    code = compiled.vm.jit_fn
+def _compile_with_numba(
+    inputs: Sequence[TensorVariable], graph: TensorVariable
+) -> Callable[..., np.ndarray]:
+    code = compile_with_numba(inputs, [graph])
     return lambda *arguments: code(*arguments)[0]
+
+
+def _compile_with_c(
+    inputs: Sequence[TensorVariable], graph: TensorVariable
+) -> Callable[..., np.ndarray]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = pytensor.function(
+            inputs, graph, mode=get_mode("CVM"), on_unused_input="ignore", trust_input=True
+        )
+    # PyTensor keeps its arrays, and state during a call.
+    return serialized(lambda *arguments: np.array(compiled(*arguments)))

@@ -173,12 +173,18 @@ class MarginalSpace:
         coordinates, terms, owner = self._sets[number]
         size, count = len(particles), len(coordinates)
 
-        def conditional(values: np.ndarray) -> np.ndarray:
+        def conditional(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            # All coordinates of a particle are evaluated at once, also those that need no more.
+            chosen, place = np.unique(rows // count, return_inverse=True)
             nodes = values.shape[1]
-            some = values.reshape(size, count, nodes).swapaxes(1, 2)
-            found = self.density.terms_at(particles, coordinates, some, terms)
-            added = add_by_owner(found.reshape(size * nodes, -1), owner, count)
-            return added.reshape(size, nodes, count).swapaxes(1, 2).reshape(-1, nodes)
+            some = np.broadcast_to(values[0], (len(chosen), count, nodes)).copy()
+            some[place, rows % count] = values
+            found = self.density.terms_at(
+                particles[chosen], coordinates, some.swapaxes(1, 2), terms
+            )
+            added = add_by_owner(found.reshape(len(chosen) * nodes, -1), owner, count)
+            table = added.reshape(len(chosen), nodes, count)
+            return table[place, :, rows % count]
 
         support = self.supports.get(int(coordinates[0]))
         if support is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.resampling import effective_sample_size
+from pymc_arm.algorithm.settings import Settings
 from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.coloring import color_coordinates
 from pymc_arm.models.density import CHUNK, LogDensity
@@ -22,11 +23,12 @@ from pymc_arm.models.integrate import (
     quadrature,
 )
 from pymc_arm.models.marginal import MarginalSpace, independent_sets
-from pymc_arm.models.moves import Identity, Kernel, MoveTarget, View
+from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep, View
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler
 from pymc_arm.models.support import Support
+from pymc_arm.running.placement import Placement
 
 __all__ = ["GenericPath", "Position", "name_term"]
 
@@ -63,7 +65,8 @@ class GenericPath(Path):
     """
 
     length: int | None = None
-    prefers_processes = True
+    #: Data whose density depends on variables, but is the same wherever the path has looked.
+    flat: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -77,7 +80,9 @@ class GenericPath(Path):
         self.plan, self.density, self.prior = plan, density, prior
         self.log_normalizer = log_normalizer
         self.start = Position(0)
-        self.one_chain_at_a_time = density.backend != "numba"
+        # What numba compiles releases the interpreter's lock.
+        numba = density.backend == "numba"
+        self.placement = Placement.PROCESSES_OR_THREADS if numba else Placement.PROCESSES
         layout = plan.layout
         self._discrete = layout.discrete
         self._supports = {
@@ -112,17 +117,26 @@ class GenericPath(Path):
         # ``advance`` and ``smooth`` ask for the same integral, one after the other.
         self._recent = threading.local()
 
+    def settings(self, **given: Any) -> Settings:
+        """Resample as soon as data has been tempered in.
+
+        Data comes in so that gamma equals the threshold: then it is time to resample.
+        """
+        threshold = Settings.of(given).threshold
+        return Settings.of({"resample_threshold": min(1.0, threshold + 0.2), **given})
+
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, float]:
         """Draw from the joint prior, which integrates to one: log Z_1 is zero.
 
         That holds for priors whose log-density lacks a constant too, since their draws are right.
+        Where a part of the prior is impossible, log Z_1 is the logarithm of the other part's mass.
         """
         points = self.plan.layout.ravel(self.prior.draw(rng, size), size)
         if not self.plan.steps:  # no free variables: the likelihood is a number
             likelihood = np.ones(self.density.count)
             likelihood[self.plan.initial_terms] = 0.0
             return points, float(self.density.sum(points[:1], likelihood)[0])
-        return points, 0.0
+        return points, self.prior.log_mass
 
     def finished(self, n: Position) -> bool:
         """Whether all steps are done, to the end."""
@@ -173,7 +187,7 @@ class GenericPath(Path):
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
         """Sweep over the coordinates that are in, until the start is forgotten."""
-        return Moved(*Kernel(self._target(n)).run(rng, particles))
+        return Moved(*Sweep(self._target(n), KERNELS).run(rng, particles))
 
     def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
         """Integrate the new coordinate out, or add the next share of the data."""
@@ -188,8 +202,8 @@ class GenericPath(Path):
             return recent[2]
         affected, weights = self._affected(n)
 
-        def conditional(values: np.ndarray) -> np.ndarray:
-            return self._at_values(particles, coordinate, values, affected, weights)
+        def conditional(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return self._at_values(particles[rows], coordinate, values, affected, weights)
 
         if step.method == "enumerate":
             support = self._supports[coordinate]

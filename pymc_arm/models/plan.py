@@ -16,7 +16,7 @@ from pymc_arm.models.density import LogDensity
 from pymc_arm.models.support import Support
 from pymc_arm.models.terms import Layout
 
-__all__ = ["Plan", "Step", "make_plan"]
+__all__ = ["FamilyPlan", "Plan", "Step", "make_plan"]
 
 # A coordinate that brings in more than this share of all data at once is better drawn from the
 # prior, with the data tempered in: one step could not bridge the two.
@@ -90,6 +90,17 @@ class Plan:
         return "\n".join([*lines, *footer])
 
 
+@dataclass(frozen=True)
+class FamilyPlan:
+    """The plan of a model that a family has taken: its own path decides the steps."""
+
+    family: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"family: {self.family}, because {self.reason}"
+
+
 def make_plan(
     layout: Layout,
     density: LogDensity,
@@ -97,8 +108,9 @@ def make_plan(
     supports: dict[str, Support],
     order: str | Sequence[Any] = "auto",
     rng: np.random.Generator | None = None,
+    integrated: frozenset[str] = frozenset(),
 ) -> Plan:
-    """Decide the order of a model's variables and data."""
+    """Decide the order of a model's variables and data; some must come in by integration."""
     builder = _Builder(layout, density, scopes, supports)
     if isinstance(order, str):
         if order not in ("auto", "random"):
@@ -106,7 +118,7 @@ def make_plan(
         wanted = None
     else:
         wanted = builder.resolve(order)
-    local = builder.find_local(wanted)
+    local = builder.find_local(wanted, integrated)
     shuffle = (rng or np.random.default_rng(0)) if order == "random" else None
     return builder.build(local, wanted, shuffle)
 
@@ -148,7 +160,9 @@ class _Builder:
             len(self.prior_terms[coordinate]) for coordinate in slot.coordinates
         )
 
-    def find_local(self, wanted: list[int] | None) -> set[int]:
+    def find_local(
+        self, wanted: list[int] | None, integrated: frozenset[str] = frozenset()
+    ) -> set[int]:
         """Return the variables (by number) whose coordinates come in one at a time."""
         slots = range(len(self.layout.slots))
         splittable = {number for number in slots if self.splittable(number)}
@@ -177,6 +191,8 @@ class _Builder:
                 own = counts[list(self.layout.slots[number].coordinates)]
                 if own.sum() and own.max() <= limit:
                     local.add(number)
+        # What a transform restricts can't be drawn from its prior.
+        local |= {n for n in splittable if self.layout.slots[n].name in integrated}
         # A variable drawn at the start can't have a parent that comes in later.
         parents = self._parents()
         changed = True

@@ -4,30 +4,30 @@ Both graphs run once or twice a run, on all particles at once, so NumPy's own sp
 they are batched and interpreted, which saves the seconds that a compiler would take.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pymc.distributions.transforms import Ordered
-from pymc.logprob.abstract import MeasurableOp
-from pytensor.compile.mode import Mode
-from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.rewriting.basic import in2out
-from pytensor.graph.traversal import ancestors, walk
-from pytensor.tensor.random.type import RandomGeneratorType
+from pytensor.graph.replace import clone_replace, graph_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
-from pymc_arm.models.graph.batching import batch_draws, open_graph
-from pymc_arm.models.graph.interpret import read_graph
+from pymc_arm.errors import ModelError
+from pymc_arm.models.graph_sampler import INTERPRETED, GraphSampler, interpreted
+from pymc_arm.models.redraw import redraw
+from pymc_arm.models.stable import stabilize
+from pymc_arm.models.transforms import (
+    TOLERANCE,
+    Kept,
+    is_fixed,
+    is_usual,
+    name_transform,
+    understand,
+)
 
 __all__ = [
     "INTERPRETED",
@@ -39,96 +39,249 @@ __all__ = [
     "with_deterministics",
 ]
 
-# From a generator and a size to draws.
-_Draw = Callable[[np.random.Generator, int], Sequence[Any]]
-INTERPRETED = Mode(linker="py", optimizer=None)
+# Where draws that overflow are put: the largest power of ten whose square can be summed over any
+# number of particles. A draw of 1e150 and one of 1e600 are alike to any likelihood.
+LARGEST = 1e150
+# The same on the scale of a transform, where exp and 1 - sigmoid are about to be rounded to zero.
+LARGEST_TRANSFORMED = 700.0
+# Draws that tell which share of the prior is possible: the logarithm of a half to 0.01.
+MASS_DRAWS = 10_000
+# With a smaller share, a run would need more draws for one that is possible than it has particles.
+SMALLEST_SHARE = 1e-3
+_SEED = 20160713
 
 
-def interpreted() -> AbstractContextManager[None]:
-    """Have inner graphs (of scans, say) interpreted too."""
-    return pytensor.config.change_flags(mode="FAST_COMPILE")
+class PriorSampler(GraphSampler):
+    """Joint prior draws of the values of all free variables (transformed, unconstrained).
 
-
-class PriorSampler:
-    """Joint prior draws of the values of all free variables (transformed, unconstrained)."""
+    Attributes
+    ----------
+    kept
+        By name, what part of the prior a transform keeps, where it is not PyMC's own choice.
+    log_mass
+        The logarithm of the prior's mass where draws are possible: they are from that part. Zero
+        for most models, and where a correction takes it into account.
+    notes
+        What a user should know about the draws.
+    """
 
     def __init__(self, model: pm.Model) -> None:
         self.variables = list(model.free_RVs)
-        self._values = [_forward(model, rv) for rv in self.variables]
-        self._size: Variable | None = pt.lscalar("size")
-        self._function: _Draw | None = None
+        self._transforms = {
+            rv.name: name_transform(transform)
+            for rv, transform in model.rvs_to_transforms.items()
+            if transform is not None
+        }
+        rng = np.random.default_rng(_SEED)
+        self.kept: dict[str, Kept] = {}
+        for rv in self.variables:
+            if not is_usual(rv, model.rvs_to_transforms.get(rv)):
+                self.kept[rv.name] = understand(model, rv, rng)
+        self._transformed = [model.rvs_to_transforms.get(rv) is not None for rv in self.variables]
+        values, flags, random = _graphs(model, self.kept)
+        super().__init__([*values, *flags], random)
+        for name in sorted(self.integrated):
+            self.notes.append(
+                f"{name}: its transform keeps {self.kept[name].share:.2g} of its prior, and log Z "
+                "is of the density as it is written, with that factor in it"
+            )
+        self.log_mass, self._share, self._share_error = 0.0, 1.0, 0.0
+        self._prepared = False
 
     def draw(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         """Return an array (size, ...) for each free variable."""
         if not self.variables:
             return []
-        # Generators are set from outside and inner graphs compile at their first call.
-        with COMPILING, warnings.catch_warnings(), interpreted():
-            warnings.simplefilter("ignore")
-            if self._size is None:
-                return self._draw_one_by_one(rng, size)
-            begun = self._function is not None
-            try:
-                return self._draw_batched(rng, size)
-            except Exception as error:
-                # Some graphs cannot be batched; one draw at a time always works. What has worked
-                # before fails for another reason, and other draws would not be those of the seed.
-                if begun or isinstance(error, MemoryError):
-                    raise
-                self._size = self._function = None
-                return self._draw_one_by_one(rng, size)
+        if not self._prepared:
+            self._measure()
+            self._prepared = True
+        arrays, possible = self._draw_finite(rng, size)
+        if possible.all():
+            return arrays
+        parts, found = [[a[possible] for a in arrays]], int(possible.sum())
+        while found < size:
+            more = max(size - found, 10)
+            arrays, possible = self._draw_finite(rng, int(1.2 * more / self._share))
+            parts.append([a[possible] for a in arrays])
+            found += int(possible.sum())
+        return [np.concatenate(column)[:size] for column in zip(*parts, strict=True)]
 
-    def _draw_batched(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
-        if self._function is None:
-            graphs = batch_draws(self._values, self.variables, self._size)
-            self._function = self._interpret(graphs)
-        arrays = [np.asarray(array) for array in self._function(rng, size)]
-        for array, value in zip(arrays, self._values, strict=True):
-            if array.ndim != value.type.ndim + 1 or len(array) != size:
-                raise ValueError("the batch did not reach every variable")
-        return arrays
+    @property
+    def integrated(self) -> frozenset[str]:
+        """The variables that a transform restricts, element by element: no draw is in the rest."""
+        return frozenset(name for name, kept in self.kept.items() if kept.part == "elements")
 
-    def _draw_one_by_one(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
-        if self._function is None:
-            self._function = self._compile(self._values)
-        rows = self._function(rng, size)
-        return [np.stack(column) for column in zip(*rows, strict=True)]
+    @property
+    def ordered_mass(self) -> tuple[float, float]:
+        """The logarithm of the prior's mass in an order that its elements have, and its error."""
+        if not any(kept.orders for kept in self.kept.values()):
+            return 0.0, 0.0
+        return float(np.log(self._share)), self._share_error
 
-    def _interpret(self, graphs: list[TensorVariable]) -> _Draw:
-        """Return the function of a batched graph."""
-        # Depth first, as PyTensor's own functions have them.
-        found = walk(graphs[::-1], lambda v: v.owner and v.owner.inputs[::-1], bfs=False)
-        shared = [v for v in found if isinstance(v, SharedVariable)]
-        fgraph = FunctionGraph([self._size, *shared], graphs, clone=True)
-        in2out(open_graph).rewrite(fgraph)
-        program = read_graph(fgraph)
-        random = [isinstance(variable.type, RandomGeneratorType) for variable in shared]
+    def _draw_finite(
+        self, rng: np.random.Generator, size: int
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return draws without infinities, and which of them are possible."""
+        results = self.draw_graphs(rng, size)
+        arrays, flags = results[: len(self.variables)], results[len(self.variables) :]
+        possible = np.ones(size, dtype=bool)
+        for flag in flags:
+            possible &= flag.astype(bool)
+        finished = []
+        for rv, array, transformed in zip(self.variables, arrays, self._transformed, strict=True):
+            if array.dtype.kind == "f" and array.size:
+                array = _tame(array, transformed)
+                if rv.name in self.integrated:
+                    array = _fill(rng, array)
+                possible &= np.isfinite(array).reshape(size, -1).all(axis=1)
+            finished.append(array)
+        return finished, possible
 
-        def draw(rng: np.random.Generator, size: int) -> list[np.ndarray]:
-            generators = iter(rng.spawn(sum(random)))
-            values = (
-                next(generators) if is_random else variable.get_value(borrow=True)
-                for variable, is_random in zip(shared, random, strict=True)
+    def _measure(self) -> None:
+        """Find out which share of the draws is possible, and note what is unusual."""
+        rng = np.random.default_rng(_SEED)
+        try:
+            raw = self.draw_graphs(rng, 500)
+        except MemoryError:
+            raise
+        except Exception as error:  # whatever a distribution of a user raises
+            raise ModelError(self._why_not(error)) from error
+        for rv, array, transformed in zip(self.variables, raw, self._transformed, strict=False):
+            if array.dtype.kind == "f" and array.size and rv.name not in self.integrated:
+                far = np.isfinite(array) & (np.abs(array) > (np.inf if transformed else LARGEST))
+                share = (np.isinf(array) | far).reshape(len(array), -1).any(axis=1).mean()
+                if share:
+                    edge = "the edge of its support" if transformed else f"{LARGEST:g}"
+                    self.notes.append(
+                        f"{rv.name}: {share:.2g} of the prior draws are beyond {edge} in floating "
+                        "point and are put there"
+                    )
+        _, possible = self._draw_finite(rng, 500)
+        if possible.all():
+            return
+        rest = [self._draw_finite(rng, 1000)[1] for _ in range(MASS_DRAWS // 1000)]
+        possible = np.concatenate([possible, *rest])
+        share = float(possible.mean())
+        if share < SMALLEST_SHARE:
+            raise ModelError(self._refusal(share, len(possible)))
+        self._share = share
+        self._share_error = float(np.sqrt((1 - share) / (share * len(possible))))
+        if not any(kept.orders for kept in self.kept.values()):
+            self.log_mass = float(np.log(share))
+            self.notes.append(
+                f"{share:.3g} (to {self._share_error * share:.1g}) of the prior draws are "
+                "possible; the others have density zero, or a transform leaves them out, and log Z "
+                "is of the density as it is written, with that factor in it"
             )
-            return program(np.asarray(size), *values)
 
-        return draw
+    def _why_not(self, error: Exception) -> str:
+        """Return why no prior draw can be had, with the name of the first variable at fault."""
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        for rv, value in zip(self.variables, self._values, strict=False):
+            try:
+                GraphSampler([value], self._random).draw_graphs(np.random.default_rng(_SEED), 2)
+            except Exception as own:
+                reason = f"{type(own).__name__}: {own}".splitlines()[0][:200]
+                return (
+                    f"{rv.name!r} can't be drawn from its prior ({reason}). A run begins with "
+                    "prior draws. Give pm.CustomDist a random=, keep parameters within what the "
+                    "distribution allows, or use another distribution."
+                )
+        return f"The prior of the model can't be drawn from ({reason})."
 
-    def _compile(self, graphs: list[TensorVariable]) -> _Draw:
-        """Return a function that draws one row after another."""
-        function = pm.compile([], graphs, mode=INTERPRETED)
-        generators = [
-            variable
-            for variable in function.get_shared()
-            if isinstance(variable.type, RandomGeneratorType)
+    def _refusal(self, share: float, count: int) -> str:
+        restricted = [name for name, kept in self.kept.items() if kept.part == "rows"]
+        if restricted:
+            return (
+                f"The transform {self._transforms[restricted[0]]!r} of {restricted[0]!r} keeps "
+                f"{share:.2g} of its prior ({count} draws went there and back): too little to draw "
+                "from. PyMC puts transform= after the distribution's own transform; "
+                "default_transform= replaces that one. Or give it a prior that lives where the "
+                "transform does."
+            )
+        raw = self.draw_graphs(np.random.default_rng(_SEED), 500)
+        shares = [
+            np.isnan(a).reshape(len(a), -1).any(axis=1).mean() if a.dtype.kind == "f" else 0.0
+            for a in raw[: len(self.variables)]
         ]
+        name = self.variables[int(np.argmax(np.array(shares) > 0))].name
+        return (
+            f"{1 - share:.3g} of the prior draws of {name!r} are not a number: its parameters are "
+            "outside of what its distribution allows (a scale that is not positive, a covariance "
+            "that is not positive definite), or overflow. Give its parents priors within that."
+        )
 
-        def draw(rng: np.random.Generator, size: int) -> list[list[np.ndarray]]:
-            for variable, child in zip(generators, rng.spawn(len(generators)), strict=True):
-                variable.set_value(child, borrow=True)
-            return [function() for _ in range(size)]
 
-        return draw
+def _tame(array: np.ndarray, transformed: bool) -> np.ndarray:
+    """Return draws with what is beyond floating point put at the end of it."""
+    if transformed:
+        return np.where(np.isinf(array), np.sign(array) * LARGEST_TRANSFORMED, array)
+    return np.clip(array, -LARGEST, LARGEST)
+
+
+def _fill(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    """Return an array whose missing elements are some of the others.
+
+    They stand for elements that a transform leaves out, until these come in by integration.
+    """
+    missing = np.isnan(array)
+    if not missing.any():
+        return array
+    others = array[~missing]
+    filled = array.copy()
+    count = int(missing.sum())
+    filled[missing] = rng.choice(others, count) if len(others) else rng.normal(size=count)
+    return filled
+
+
+def _graphs(
+    model: pm.Model, kept: Mapping[str, Kept]
+) -> tuple[list[TensorVariable], list[TensorVariable], list[TensorVariable]]:
+    """Return the graphs of the transformed draws, of their being possible, and what is random."""
+    places = {node: place for place, node in enumerate(toposort(list(model.free_RVs)))}
+    draws: dict[Variable, TensorVariable] = {}
+    values: dict[Variable, TensorVariable] = {}
+    flags: list[TensorVariable] = []
+    random: list[TensorVariable] = []
+    changed = False
+    for rv in sorted(model.free_RVs, key=lambda rv: places[rv.owner]):
+        node, transform = rv.owner, model.rvs_to_transforms.get(rv)
+        number = node.outputs.index(rv)
+        if changed:
+            inputs = [_with_draws(one, draws) for one in node.inputs]
+            node = node.clone_with_new_inputs(inputs, strict=False)
+        again = redraw(node.op, node, transform) if rv.name not in kept else None
+        if again is not None:
+            changed = True
+            values[rv], draws[rv] = again.value.astype(rv.type.dtype), again.draw
+            random.extend(again.random)
+            continue
+        draw = node.outputs[number]
+        random.append(draw)
+        part = kept[rv.name].part if rv.name in kept else "all"
+        if part in ("ascending", "descending"):
+            # Sorting a draw of exchangeable elements is a draw from the ordered prior.
+            draw = pt.sort(draw, axis=-1)
+            draw = draw if part == "ascending" else draw[..., ::-1]
+            changed = True
+        draws[rv] = draw
+        values[rv] = draw if transform is None else transform.forward(draw, *node.inputs)
+        if part == "rows":
+            back = transform.backward(values[rv], *node.inputs)
+            flags.append(pt.all(pt.isclose(back, draw, rtol=TOLERANCE, atol=TOLERANCE)))
+    # An underflow in a parameter (a precision of zero has no sign) must not make a draw a NaN.
+    graphs = stabilize([*(values[rv] for rv in model.free_RVs), *flags, *random])
+    ends = np.cumsum([len(values), len(flags)])
+    return graphs[: ends[0]], graphs[ends[0] : ends[1]], graphs[ends[1] :]
+
+
+def _with_draws(graph: Variable, draws: Mapping[Variable, TensorVariable]) -> Variable:
+    """Return a graph with random variables replaced by their draws, which are not copied."""
+    if graph in draws:
+        return draws[graph]
+    found = {rv: draws[rv] for rv in draws.keys() & set(ancestors([graph], blockers=draws))}
+    replaced: Variable = graph_replace(graph, found, strict=False) if found else graph
+    return replaced
 
 
 def batched_function(
@@ -189,23 +342,3 @@ def with_deterministics(model: pm.Model, draws: Mapping[str, np.ndarray]) -> dic
     values = function_of_draws(model, model.deterministics)(draws)
     names = [variable.name for variable in model.deterministics]
     return {**draws, **dict(zip(names, values, strict=True))}
-
-
-def is_fixed(variables: Sequence[Variable]) -> bool:
-    """Whether no random variable is among what these depend on."""
-    return not any(
-        variable.owner is not None and isinstance(variable.owner.op, MeasurableOp)
-        for variable in ancestors(variables)
-    )
-
-
-def _forward(model: pm.Model, rv: TensorVariable) -> TensorVariable:
-    """Return the graph of a draw, transformed as the model's value variable is."""
-    transform = model.rvs_to_transforms.get(rv)
-    if transform is None:
-        return rv
-    draw = rv
-    if isinstance(transform, Ordered):
-        # Sorting a draw of exchangeable elements is a draw from the ordered prior.
-        draw = pt.sort(rv, axis=-1)
-    return transform.forward(draw, *rv.owner.inputs)

@@ -41,6 +41,11 @@ class Support:
         return np.arange(self.low, self.high + 1, dtype=float)
 
     @property
+    def count(self) -> int:
+        """How many values are between the ends."""
+        return self.high - self.low + 1
+
+    @property
     def finite(self) -> bool:
         """Whether there are no other values."""
         return self.bounded_below and self.bounded_above

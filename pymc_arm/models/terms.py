@@ -14,6 +14,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.multivariate import CARRV, ICARRV
 from pymc.distributions.transforms import CircularTransform
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
@@ -29,8 +30,10 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm.models.autoregression import log_normalizer
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.prior import INTERPRETED
+from pymc_arm.models.stable import stabilize
 
 __all__ = ["Layout", "TermBlock", "VariableSlice", "build_terms", "count_terms"]
 
@@ -139,11 +142,13 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     logps = model.logp(vars=variables, sum=False, jacobian=True) if variables else []
     parts: list[TensorVariable] = []
     counts = []
-    for rv, logp in zip(variables, logps, strict=True):
+    for rv, kind, logp in zip(variables, kinds, logps, strict=True):
         split = _split_multivariate_normal(model, rv)
         logp = pt.as_tensor(logp)
         pieces = [split] if split is not None else _summands(_checks_to_minus_infinity([logp])[0])
         ravelled = [_ravel(piece) for piece in pieces]
+        if kind != "potential" and isinstance(rv.owner.op, CARRV | ICARRV):
+            ravelled.append(pt.constant([log_normalizer(rv)]))
         if _is_circular(model, rv):
             # The whole line is mapped to the circle over and over; one turn is meant.
             once = pt.le(pt.abs(model.rvs_to_values[rv]), np.pi)
@@ -163,7 +168,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     for shared in {v for v in ancestors(parts) if isinstance(v, SharedVariable)}:
         if isinstance(shared.type, TensorType):  # pm.Data, as it is now
             replacements[shared] = pt.constant(shared.get_value(), name=shared.name)
-    parts = graph_replace(parts, replacements, strict=False)
+    parts = stabilize(graph_replace(parts, replacements, strict=False))
     # PyTensor 3.3 loses a constant when it batches a concatenation, so none is left constant.
     nothing = pt.zeros_like(x).sum()
     depends = [x in ancestors([part]) for part in parts]

@@ -5,8 +5,6 @@ has its own random stream, spawned from one seed, so the result does not depend 
 (:mod:`pymc_arm.running.executors`), nor on how many run at the same time.
 """
 
-import copy
-import functools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
-from pymc_arm.algorithm.allocation import increment_variances, optimal_counts, predicted_variance
-from pymc_arm.algorithm.arm import Info, Run, State, initialize, iterate, run
+from pymc_arm.algorithm.allocation import predicted_variance
+from pymc_arm.algorithm.arm import Info, Run, State, initialize, iterate
 from pymc_arm.algorithm.path import Particles, Path, Position
 from pymc_arm.algorithm.resampling import SCHEMES
 from pymc_arm.algorithm.settings import Settings
@@ -28,13 +26,9 @@ __all__ = [
     "Task",
     "Unfinished",
     "equally_weighted",
-    "pilot",
     "run_chain",
     "spawn_generators",
 ]
-
-# The part of a budget that optimal allocation divides equally.
-EQUAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -235,55 +229,6 @@ def equally_weighted(
     elif len(np.unique(state.ancestors)) < count:
         particles, _ = path.move(rng, state.position, particles)
     return particles, founders
-
-
-def pilot(
-    path: Path,
-    particles: int,
-    rng: np.random.Generator,
-    settings: Settings,
-    *,
-    optimal: bool = False,
-    budget: int | None = None,
-) -> tuple[Path, list[int]]:
-    """Run once, and return a path that repeats its choices, with the particles of each step.
-
-    If ``optimal`` they are those of Theorem 1, within ``budget`` or else ``particles`` a step;
-    otherwise as many as the generate loop asked for. Nothing in a run on the returned path depends
-    on its own particles, so its Z-hat is unbiased.
-    """
-    first = run(path, rng, particles, **vars(settings))
-    if first.log_evidence == -np.inf:
-        raise ValueError(
-            "The pilot run, which decides the allocation, lost all of its particles: use more "
-            "draws, or allocation='adaptive'."
-        )
-    counts = [info.particles for info in first.history]
-    if optimal:
-        total = particles * len(counts) if budget is None else budget
-        counts = _cautious_counts(increment_variances(first.history), total)
-    following = dict(zip(first.positions[:-1], first.positions[1:], strict=True))
-    replay = copy.copy(path)
-    replay.advance = functools.partial(_follow, following)  # type: ignore[method-assign]
-    return replay, counts
-
-
-def _follow(following: dict[Position, Position], n: Position, *others: object) -> Position:
-    return following[n]
-
-
-def _cautious_counts(variances: np.ndarray, budget: int) -> list[int]:
-    """Return Theorem 1's particles for most of a budget, and an equal share of the rest.
-
-    The theorem gives almost nothing to steps that a pilot found easy. It assumes independent
-    particles; real ones remember, and a step through two of them would be felt in all later ones.
-    An equal share of a tenth costs at most a ninth of V_min.
-    """
-    if not len(variances):
-        return []
-    equal = int(EQUAL_SHARE * budget / len(variances))
-    counts = optimal_counts(variances, budget - equal * len(variances)) + equal
-    return [int(count) for count in counts]
 
 
 def spawn_generators(

@@ -1,12 +1,7 @@
-"""Where chains run: here, on threads, in processes of this machine, or on any executor.
+"""Chains on an executor that the user gives: threads, processes or a cluster.
 
-Small runs stay in this process. Paths whose work is done under the interpreter's lock go to forked
-processes, which share the compiled path with this one and start in some tens of milliseconds; where
-there is no fork they run one after another. Everything else runs on threads. Any
-:class:`concurrent.futures.Executor` can take their place: what is sent to it is the pickled model,
-and each of its processes compiles it once.
-
-A chain depends on its own generator alone, so that the same seed gives the same bits everywhere.
+What is sent to it is the pickled model, and each of its processes compiles it once. Only threads
+can use the path as it is.
 """
 
 import ctypes
@@ -14,10 +9,9 @@ import functools
 import os
 import platform
 import sys
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -29,86 +23,23 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.errors import ChainError
 from pymc_arm.running.chains import Chain, Task, Unfinished, run_chain
 from pymc_arm.running.checkpoint.identity import versions
-from pymc_arm.running.forked import Outcome, Starts, WorkerResult, can_fork, run_forked
-from pymc_arm.running.processors import available_cores, one_blas_thread
+from pymc_arm.running.forked import Outcome, Starts, WorkerResult
+from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ChainProgress
 
 __all__ = [
+    "attempt",
     "cancel",
     "check_executor",
     "collect_chains",
+    "gather",
     "outcome_of",
-    "run_chains",
     "run_remotely",
     "submit_chains",
 ]
 
-# Runs that take less than this, in seconds, are over before processes would have started.
-SECONDS_BEFORE_FORK = 0.3
 # Of glibc's mallopt, with the values that its own adaptation to large arrays ends with.
 TRIM_THRESHOLD, MMAP_THRESHOLD = (-1, 2**26), (-3, 2**25)
-
-
-def run_chains(
-    path: Path,
-    task: Task,
-    generators: Sequence[np.random.Generator],
-    *,
-    first: int = 0,
-    cores: int | None = None,
-    executor: Executor | None = None,
-    recipe: Callable[[], Path] | None = None,
-    progressbar: bool = False,
-) -> list[Chain | None]:
-    """Run one chain for each generator.
-
-    Parameters
-    ----------
-    path, task
-        What each of them runs.
-    generators
-        One for each chain.
-    first
-        The number of the first chain.
-    cores
-        How many run at the same time; by default as many as there are processors.
-    executor
-        Where to run them, if not here.
-    recipe
-        Makes the path anew, in processes that have no copy of it; by default it is sent itself.
-    progressbar
-        Whether to show progress.
-
-    Returns
-    -------
-    list of Chain
-        None for those that the deadline ended.
-    """
-    if cores is None:
-        cores = available_cores()
-    workers = min(len(generators), cores)
-    length = None if path.length is None else path.length - 1
-    progress = ChainProgress(len(generators), length, progressbar, first)
-    starts: Starts = dict(enumerate(generators, start=first))
-    with one_blas_thread():
-        if executor is not None:
-            with progress:
-                futures = submit_chains(executor, path, recipe or path, task, starts)
-                outcomes = _gather(futures, progress, task.deadline)
-        elif workers > 1 and path.prefers_processes and can_fork():
-            outcomes = _run_here(path, task, starts, progress, SECONDS_BEFORE_FORK)
-            if not any(isinstance(outcome, ChainError) for outcome in outcomes.values()):
-                left = _unfinished(starts, outcomes)
-                if left:
-                    path.prepare()
-                outcomes.update(run_forked(path, task, left, workers, progress))
-        elif workers == 1 or path.one_chain_at_a_time:
-            with progress:
-                outcomes = _run_here(path, task, starts, progress)
-        else:
-            with progress:
-                outcomes = _run_on_threads(path, task, starts, progress, workers)
-    return collect_chains(starts, outcomes)
 
 
 def check_executor(executor: Any, cores: int | None) -> None:
@@ -124,55 +55,6 @@ def check_executor(executor: Any, cores: int | None) -> None:
         raise ValueError(f"cores={cores} has no meaning with an executor: it has its own workers.")
 
 
-def _run_here(
-    path: Path,
-    task: Task,
-    starts: Starts,
-    progress: ChainProgress,
-    patience: float = np.inf,
-) -> dict[int, Outcome]:
-    """Run chains one after another, until one fails or patience runs out."""
-    end = time.perf_counter() + patience
-    outcomes: dict[int, Outcome] = {}
-    for number, start in starts.items():
-        if time.perf_counter() >= end:
-            break
-        progress.start(number)
-
-        def report(so_far: Unfinished, number: int = number) -> bool:
-            progress.update(number, so_far.history[-1])
-            return time.perf_counter() < end
-
-        outcomes[number] = _attempt(path, task, number, start, report)
-        if not isinstance(outcomes[number], Chain):
-            break
-        progress.finish(number)
-    return outcomes
-
-
-def _run_on_threads(
-    path: Path, task: Task, starts: Starts, progress: ChainProgress, workers: int
-) -> dict[int, Outcome]:
-    """Run chains on threads; they end after the step they are in when something fails."""
-    stop = threading.Event()
-
-    def work(number: int, start: np.random.Generator | Unfinished) -> Outcome:
-        def report(so_far: Unfinished) -> bool:
-            progress.update(number, so_far.history[-1])
-            return not stop.is_set()
-
-        progress.start(number)
-        return _attempt(path, task, number, start, report)
-
-    with ThreadPoolExecutor(workers) as pool:
-        futures = {pool.submit(work, number, start): number for number, start in starts.items()}
-        try:
-            return _gather(futures, progress)
-        except BaseException:
-            stop.set()
-            raise
-
-
 def submit_chains(
     executor: Executor, path: Path, recipe: Any, task: Task, starts: Starts
 ) -> dict[Future[Any], int]:
@@ -185,7 +67,7 @@ def submit_chains(
         for number, start in starts.items():
             future: Future[Any]
             if shared:
-                future = executor.submit(_attempt, path, task, number, start, None)
+                future = executor.submit(attempt, path, task, number, start, None)
             else:
                 call = cloudpickle.dumps((task, number, start))
                 future = executor.submit(run_remotely, here, package, call)
@@ -220,7 +102,7 @@ def run_remotely(expected: dict[str, str], package: bytes, call: bytes) -> Worke
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with one_blas_thread():
-            outcome = _attempt(path, task, number, start, None)
+            outcome = attempt(path, task, number, start, None)
     return WorkerResult(outcome, caught)
 
 
@@ -245,20 +127,21 @@ def _unpack(package: bytes) -> Path:
     return content if isinstance(content, Path) else content()
 
 
-def _attempt(
+def attempt(
     path: Path,
     task: Task,
     number: int,
     start: np.random.Generator | Unfinished,
     report: Callable[[Unfinished], bool] | None,
 ) -> Outcome:
+    """Run a chain, and return its error as its outcome."""
     try:
         return run_chain(path, task, number, start, report)
     except ChainError as error:
         return error
 
 
-def _gather(
+def gather(
     futures: Mapping[Future[Any], int], progress: ChainProgress, deadline: float | None = None
 ) -> dict[int, Outcome]:
     """Collect chains as they end; after a failure, wait for those that run, and start no more.
@@ -309,16 +192,6 @@ def cancel(futures: Iterable[Future[Any]]) -> None:
     """Start none of these chains that has not begun."""
     for future in futures:
         future.cancel()
-
-
-def _unfinished(starts: Starts, outcomes: dict[int, Outcome]) -> Starts:
-    """Return the chains that are not done, as far as they have come."""
-    left: Starts = {}
-    for number, start in starts.items():
-        outcome = outcomes.get(number, start)
-        if isinstance(outcome, Unfinished | np.random.Generator):
-            left[number] = outcome
-    return left
 
 
 def collect_chains(starts: Starts, outcomes: Mapping[int, Outcome]) -> list[Chain | None]:

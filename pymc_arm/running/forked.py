@@ -41,10 +41,13 @@ def can_fork() -> bool:
     """Whether this process may make copies of itself.
 
     Only the main thread of a process on Linux that is not itself a daemon: elsewhere system
-    libraries keep threads that don't survive, and daemons may have no children.
+    libraries keep threads that don't survive, and daemons may have no children. JAX keeps threads
+    that a copy would wait for. ``PYMC_ARM_NO_FORK=1`` in the environment forbids it.
     """
     return (
         sys.platform == "linux"
+        and "jax" not in sys.modules
+        and not os.environ.get("PYMC_ARM_NO_FORK")
         and threading.current_thread() is threading.main_thread()
         and not multiprocessing.current_process().daemon
     )

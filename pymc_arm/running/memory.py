@@ -1,15 +1,54 @@
 """How much memory a run needs, known before it is used."""
 
 import os
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 
-__all__ = ["available_memory", "check_memory", "estimate_memory"]
+__all__ = ["Measured", "available_memory", "check_memory", "estimate_memory"]
 
 # Copies of the particles that are alive at the same time in a step: the set it began with, the one
 # being moved, its proposals, the moved batch and the joined set.
 COPIES = 5
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A path that knows how much memory it takes."""
+
+    def particle_bytes(self) -> int:
+        """Return about how much a particle takes at p_N."""
+
+    def fixed_bytes(self) -> int:
+        """Return about how much a chain takes besides its particles."""
+
+
+def particle_bytes(path: Path) -> int:
+    """Return about how much memory a particle takes at p_N: if need be by what a step adds."""
+    if isinstance(path, Measured):
+        return path.particle_bytes()
+    rng = np.random.default_rng(0)
+    first, _ = path.initialize(rng, 1)
+    if path.length is None or path.finished(path.start):
+        return _bytes(first)
+    following = path.advance(path.start, first, np.zeros(1), 0.0)
+    proposal = path.smooth(rng, following, first).proposal
+    second, _ = path.augment(rng, following, first, proposal)
+    return _bytes(first) + (path.length - 1) * (_bytes(second) - _bytes(first))
+
+
+def fixed_bytes(path: Path) -> int:
+    """Return about how much memory a chain takes besides its particles, as far as is known."""
+    return path.fixed_bytes() if isinstance(path, Measured) else 0
+
+
+def _bytes(tree: Any) -> int:
+    if isinstance(tree, dict | tuple):
+        return sum(_bytes(leaf) for leaf in (tree.values() if isinstance(tree, dict) else tree))
+    return int(getattr(tree, "nbytes", 0))
 
 
 def estimate_memory(path: Path, draws: int, settings: Settings, workers: int) -> int:
@@ -17,12 +56,12 @@ def estimate_memory(path: Path, draws: int, settings: Settings, workers: int) ->
 
     A worker needs particles x dimension x rounds, and what does not depend on the particles.
     """
-    return workers * (path.fixed_bytes() + draws * _bytes_of_draw(path, settings))
+    return workers * (fixed_bytes(path) + draws * _bytes_of_draw(path, settings))
 
 
 def _bytes_of_draw(path: Path, settings: Settings) -> int:
     rounds = 1 if settings.variant == "rm" else max(settings.max_rounds, 1)
-    return path.particle_bytes() * (rounds + COPIES)
+    return particle_bytes(path) * (rounds + COPIES)
 
 
 def available_memory() -> int | None:
@@ -51,7 +90,7 @@ def check_memory(path: Path, draws: int, settings: Settings, workers: int) -> No
     needed, available = estimate_memory(path, draws, settings, workers), available_memory()
     if available is None or needed <= available:
         return
-    room = available / workers - path.fixed_bytes()
+    room = available / workers - fixed_bytes(path)
     fitting = int(room / _bytes_of_draw(path, settings))
     remedies = [f"draws={fitting:,} or fewer"] if fitting > 0 else []
     if workers > 1:
@@ -63,8 +102,8 @@ def check_memory(path: Path, draws: int, settings: Settings, workers: int) -> No
     gigabytes = 1024.0**3
     share = f" on cores={workers}" if workers > 1 else ""
     raise MemoryError(
-        f"draws={draws} particles of {path.particle_bytes():,} bytes in up to "
-        f"{settings.max_rounds} rounds{share}, and {path.fixed_bytes():,} bytes for each core, "
+        f"draws={draws} particles of {particle_bytes(path):,} bytes in up to "
+        f"{settings.max_rounds} rounds{share}, and {fixed_bytes(path):,} bytes for each core, "
         f"need about {needed / gigabytes:.3g} GiB, and {available / gigabytes:.3g} GiB are free. "
         f"Use {', or '.join(remedies)}."
     )

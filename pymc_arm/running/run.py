@@ -1,42 +1,43 @@
-"""A run: chains until there are enough of them, refined, and pooled into one number."""
+"""A run: chains until there are enough of them, refined, and pooled into one number.
 
-import copy
+:func:`run_path` is the whole of it: a run says which chains it needs, a runner runs them, and the
+run takes them in, until it needs no more. :class:`PathRun` is a run between two such turns, so that
+the chains of many runs can be in flight together (:mod:`pymc_arm.comparison.running`).
+"""
+
 import math
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from os import PathLike, fspath
 from pathlib import Path as FilePath
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.errors import TimeLimitError
 from pymc_arm.evidence.bridge import Bridge
 from pymc_arm.evidence.modes import PRIOR_STARTS, Summit, search_modes
 from pymc_arm.evidence.refine import NEGLIGIBLE_SHARE, refine_chains
+from pymc_arm.evidence.spaces import Refinable
 from pymc_arm.results import Estimates, estimate_chains, represent_posterior
-from pymc_arm.running.chains import Chain, Task, pilot
+from pymc_arm.running.backends import Request, Runner
+from pymc_arm.running.chains import Chain, Task
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
 from pymc_arm.running.checkpoint.identity import versions
-from pymc_arm.running.checkpoint.journal import (
-    Checkpoint,
-    Journal,
-    Manifest,
-    open_journal,
-    read_manifest,
-)
-from pymc_arm.running.executors import check_executor, run_chains
+from pymc_arm.running.checkpoint.journal import Journal, Manifest, open_journal, read_manifest
 from pymc_arm.running.forked import can_fork, map_forked
 from pymc_arm.running.memory import check_memory
+from pymc_arm.running.options import Options
+from pymc_arm.running.pilot import Replay, pilot
+from pymc_arm.running.placement import Placement, placement_of
 from pymc_arm.running.processors import available_cores, one_blas_thread
+from pymc_arm.running.summary import RunSummary
 
-__all__ = ["Options", "Request", "Rounds", "path_rounds", "run_rounds"]
+__all__ = ["Outcome", "PathRun", "run_path"]
 
 # Fewer draws than this can't tell how well an approximation fits.
 SMALLEST_CLOUD = 50
@@ -49,185 +50,148 @@ MARGIN = 1.2
 
 
 @dataclass(frozen=True)
-class Options:
-    """The arguments of a run that are not settings of the algorithm; see ``sample``."""
+class Outcome:
+    """The finished chains of a run, their estimates, and what is to be recorded."""
 
-    draws: int = 1000
-    chains: int = 4
-    cores: int | None = None
-    random_seed: int | Sequence[int] | np.random.Generator | None = None
-    allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive"
-    budget: int | None = None
-    refine: bool | Literal["auto"] = "auto"
-    target_se: float | None = None
-    time_limit: float | None = None
-    executor: Executor | None = None
-    checkpoint: str | PathLike[str] | Checkpoint | None = None
-    resume: bool = False
-    progressbar: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("draws", "chains", "cores", "budget"):
-            value = getattr(self, name)
-            if value is None and name in ("cores", "budget"):
-                continue
-            check_count(name, value)
-        for name in ("target_se", "time_limit"):
-            value = getattr(self, name)
-            if value is not None and (
-                not isinstance(value, int | float | np.number) or not 0 < value < np.inf
-            ):
-                raise ValueError(f"{name}={value!r} must be a positive number, or None.")
-        check_choice("allocation", self.allocation, ("adaptive", "pilot", "optimal"))
-        check_choice("refine", self.refine, (True, False, "auto"))
-        if self.budget is not None and self.allocation != "optimal":
-            raise ValueError(f"budget={self.budget} has a meaning only with allocation='optimal'.")
-        check_executor(self.executor, self.cores)
-        if self.checkpoint is None and self.resume:
-            raise ValueError("resume=True needs checkpoint=, the directory to resume from.")
-        if self.checkpoint is not None and not isinstance(
-            self.checkpoint, str | PathLike | Checkpoint
-        ):
-            raise TypeError(f"checkpoint={self.checkpoint!r} is not a directory or a Checkpoint.")
-        try:
-            np.random.default_rng(self.random_seed)
-        except (TypeError, ValueError) as error:
-            raise type(error)(
-                f"random_seed={self.random_seed!r} is not a seed: give a whole number, 0 or more, "
-                "a sequence of such, or a numpy.random.Generator."
-            ) from error
-
-    @property
-    def directory(self) -> Checkpoint | None:
-        """Where to write checkpoints."""
-        if self.checkpoint is None or isinstance(self.checkpoint, Checkpoint):
-            return self.checkpoint
-        return Checkpoint(fspath(self.checkpoint))
+    chains: list[Chain]
+    estimates: Estimates
+    summary: RunSummary
 
 
-@dataclass(frozen=True)
-class Request:
-    """Chains that a run can't go on without.
+def run_path(run: "PathRun", runner: Runner) -> Outcome:
+    """Run the chains that a run needs, until it needs no more."""
+    while run.request is not None:
+        run.receive(runner(run.request))
+    return run.outcome()
 
-    ``recipe`` makes the path anew in processes that have no copy of it.
+
+class PathRun:
+    """A run of a path: which chains it needs next, and what those that have ended amount to.
+
+    Parameters
+    ----------
+    path
+        What is run.
+    options
+        How many chains, and so on.
+    settings
+        The settings of the algorithm.
+    identity
+        Tells checkpoints of other runs apart.
+    recipe
+        Makes the path anew in processes that have no copy of it.
+    started
+        When the time limit began to run; by default now.
     """
 
-    path: Path
-    task: Task
-    generators: Sequence[np.random.Generator]
-    first: int
-    recipe: Callable[[], Path] | None
+    #: The chains that the run can't go on without; None at its end.
+    request: Request | None
 
-
-Result = TypeVar("Result")
-# A run that asks for chains, is sent what became of them, and returns its result in the end: what
-# runs the chains may do so for many runs at once.
-Rounds = Generator[Request, list[Chain | None], Result]
-
-
-def run_rounds(rounds: Rounds[Result], options: Options) -> Result:
-    """Run the chains that a run asks for, and return its result."""
-    try:
-        request = next(rounds)
-        while True:
-            request = rounds.send(
-                run_chains(
-                    request.path,
-                    request.task,
-                    request.generators,
-                    first=request.first,
-                    cores=options.cores,
-                    executor=options.executor,
-                    recipe=request.recipe,
-                    progressbar=options.progressbar,
-                )
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        settings: Settings,
+        *,
+        identity: Callable[[], Mapping[str, Any]],
+        recipe: Callable[[], Path] | None = None,
+        started: float | None = None,
+    ) -> None:
+        started = time.time() if started is None else started
+        if settings.variant == "reseed" and type(path).reseed is Path.reseed:
+            path.reseed(np.random.default_rng(0), path.start, 1)  # raises, with the remedy
+        self._workers = 1 if options.executor is not None else options.cores or available_cores()
+        check_memory(path, int(options.draws), settings, min(self._workers, int(options.chains)))
+        self._root = np.random.default_rng(options.random_seed)
+        journal, self._root = _open(options, settings, self._root, identity)
+        *generators, self._spare = self._root.spawn(int(options.chains) + 1)
+        counts = None
+        if options.allocation != "adaptive":
+            optimal = options.allocation == "optimal"
+            path, found = pilot(
+                path,
+                int(options.draws),
+                self._spare,
+                settings,
+                optimal=optimal,
+                budget=options.budget,
             )
-    except StopIteration as end:
-        result: Result = end.value
-        return result
+            counts, settings = tuple(found), replace(settings, variant="rm")
+            recipe = None if recipe is None else Replay(recipe, path.following)
+        self._path, self._options, self._settings = path, options, settings
+        self._deadline = None if options.time_limit is None else started + options.time_limit
+        task = Task(int(options.draws), settings, counts, self._deadline, journal)
+        self.request = Request(path, task, generators, 0, recipe)
+        self._finished: list[Chain] = []
+        self._refined: list[Chain] = []
+        self._searched: dict[str, Any] = {}
+        self._requested = 0
+        self._ended_by = ""
 
-
-def path_rounds(
-    path: Path,
-    options: Options,
-    settings: Mapping[str, Any],
-    *,
-    identity: Callable[[], Mapping[str, Any]],
-    recipe: Callable[[], Path] | None = None,
-    started: float | None = None,
-) -> Rounds[tuple[list[Chain], Estimates, dict[str, Any]]]:
-    """Ask for the chains of a path, refine them, and pool them.
-
-    ``identity`` tells checkpoints of other runs apart, and ``recipe`` makes the path anew in other
-    processes; ``started`` is when the time limit began to run. Returns the finished chains, their
-    estimates, and what is to be recorded.
-    """
-    if not isinstance(path, Path):
-        raise TypeError(
-            f"path is of type {type(path).__name__}: give a pymc_arm.Path. Models are sampled by "
-            "pymc_arm.sample."
-        )
-    started = time.time() if started is None else started
-    config = Settings.of(settings)
-    if config.variant == "reseed" and type(path).reseed is Path.reseed:
-        path.reseed(np.random.default_rng(0), path.start, 1)  # raises, with the remedy
-    workers = 1 if options.executor is not None else options.cores or available_cores()
-    check_memory(path, int(options.draws), config, min(workers, int(options.chains)))
-    root = np.random.default_rng(options.random_seed)
-    journal, root = _open(path, options, config, root, identity)
-    *generators, spare = root.spawn(int(options.chains) + 1)
-    counts = None
-    if options.allocation != "adaptive":
-        optimal = options.allocation == "optimal"
-        path, found = pilot(
-            path, int(options.draws), spare, config, optimal=optimal, budget=options.budget
-        )
-        counts, config = tuple(found), replace(config, variant="rm")
-        recipe = None if recipe is None else _Replay(recipe, vars(path)["advance"])
-    deadline = None if options.time_limit is None else started + options.time_limit
-    task = Task(int(options.draws), config, counts, deadline, journal)
-    results: list[Chain] = []
-    requested, ended_by = 0, ""
-    while not ended_by:
-        ended = yield Request(path, task, generators, requested, recipe)
-        requested += len(ended)
-        results.extend(chain for chain in ended if chain is not None)
-        if not results:
+    def receive(self, ended: Sequence[Chain | None]) -> None:
+        """Take in the chains that were asked for; None are those that the deadline ended."""
+        assert self.request is not None
+        options = self._options
+        self._requested += len(ended)
+        self._finished.extend(chain for chain in ended if chain is not None)
+        if not self._finished:
             raise TimeLimitError(_nothing_finished(options))
-        refined, searched = results, dict[str, Any]()
-        if options.refine:
+        self._refined, self._searched = self._finished, {}
+        if options.refine and not self._late():
             with one_blas_thread():
-                refined, searched = _refine(path, results, spare.spawn(len(results)), workers)
-        estimates = estimate_chains(refined, repaired="repaired_modes" in searched)
-        error = estimates.sampling.standard_error
-        more = _chains_to_add(error, options.target_se, len(results), int(options.chains))
-        if None in ended or (more and deadline is not None and time.time() > deadline):
-            ended_by = "time_limit"
+                generators = self._spare.spawn(len(self._finished))
+                self._refined, self._searched = _refine(
+                    self._path, self._finished, generators, self._workers
+                )
+        self._estimates = estimate_chains(
+            self._refined, repaired="repaired_modes" in self._searched
+        )
+        error = self._estimates.sampling.standard_error
+        chains = len(self._finished)
+        more = _chains_to_add(error, options.target_se, chains, int(options.chains))
+        if None in ended or (more and self._late()):
+            self._ended_by = "time_limit"
         elif not more:
-            ended_by = "chains" if options.target_se is None else "target_se"
-        elif requested + more > LARGEST_CHAINS or not np.isfinite(error):
-            ended_by = "largest number of chains"
-        else:
-            generators = root.spawn(more)
-    recorded = {
-        "draws": int(options.draws),
-        "chains": len(results),
-        "allocation": options.allocation,
-        **vars(config),
-        "target_se": options.target_se,
-        "time_limit": options.time_limit,
-        "ended_by": ended_by,
-        "complete": ended_by in ("chains", "target_se"),
-        "chains_started": requested,
-        "flat": ", ".join(path.flat),
-    }
-    refined, represented = represent_posterior(path, refined, spare.spawn(1)[0])
-    recorded |= represented
-    clouds = [path.continuous(c.particles) for c in refined if c.particles is not None]
-    points = [cloud for cloud in clouds if cloud is not None]
-    if points:
-        recorded["dimension"] = points[0].shape[1]
-    return refined, estimates, recorded | searched
+            self._ended_by = "chains" if options.target_se is None else "target_se"
+        elif self._requested + more > LARGEST_CHAINS or not np.isfinite(error):
+            self._ended_by = "largest number of chains"
+        self.request = (
+            None
+            if self._ended_by
+            else replace(self.request, generators=self._root.spawn(more), first=self._requested)
+        )
+
+    def outcome(self) -> Outcome:
+        """Return what the run amounts to."""
+        options, path = self._options, self._path
+        chains, represented = represent_posterior(path, self._refined, self._spare.spawn(1)[0])
+        summary = RunSummary(
+            draws=int(options.draws),
+            chains=len(self._finished),
+            allocation=options.allocation,
+            settings=self._settings,
+            target_se=options.target_se,
+            time_limit=options.time_limit,
+            ended_by=self._ended_by,
+            complete=self._ended_by in ("chains", "target_se"),
+            chains_started=self._requested,
+            flat=tuple(getattr(path, "flat", ())),
+            dimension=_dimension(path, chains),
+            **represented,
+            **self._searched,
+        )
+        return Outcome(chains, self._estimates, summary)
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.time() > self._deadline
+
+
+def _dimension(path: Path, chains: Sequence[Chain]) -> int | None:
+    """Return the dimension of the unbounded space that particles live in, if there is one."""
+    if not isinstance(path, Refinable):
+        return None
+    clouds = [path.continuous(c.particles) for c in chains[:1] if c.particles is not None]
+    return clouds[0].shape[1] if clouds and clouds[0] is not None else None
 
 
 def _chains_to_add(error: float, target: float | None, chains: int, asked: int) -> int:
@@ -242,9 +206,8 @@ def _chains_to_add(error: float, target: float | None, chains: int, asked: int) 
 
 
 def _open(
-    path: Path,
     options: Options,
-    config: Settings,
+    settings: Settings,
     root: np.random.Generator,
     identity: Callable[[], Mapping[str, Any]],
 ) -> tuple[Journal | None, np.random.Generator]:
@@ -261,24 +224,11 @@ def _open(
         "allocation": options.allocation,
         "budget": options.budget,
         "refine": options.refine,
-        **vars(config),
+        **vars(settings),
         "random_seed": encode_generator(root),
         **identity(),
     }
     return open_journal(options.directory, Manifest(parts), options.resume), root
-
-
-@dataclass(frozen=True)
-class _Replay:
-    """Makes a path that takes the steps of a pilot run."""
-
-    recipe: Callable[[], Path]
-    advance: Callable[..., Any]
-
-    def __call__(self) -> Path:
-        path = copy.copy(self.recipe())  # that of the model stays as it is
-        path.advance = self.advance  # type: ignore[method-assign]
-        return path
 
 
 def _refine(
@@ -288,18 +238,18 @@ def _refine(
 
     Returns the chains, and what a search for modes has found.
     """
-    if any(chain.particles is None for chain in chains):
+    if not isinstance(path, Refinable) or any(chain.particles is None for chain in chains):
         return chains, {}
     clouds = [chain.particles for chain in chains]
     spaces = path.spaces(clouds[0])
     if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
         return chains, {}
-    alone = path.one_chain_at_a_time and not path.prefers_processes
-    workers = 1 if alone else min(workers, max(len(chains), 2))
+    placement = placement_of(path)
+    workers = 1 if placement is Placement.SERIAL else min(workers, max(len(chains), 2))
     founders = [chain.founders for chain in chains]
 
     def map_fn(function: Callable[[int], Bridge], count: int) -> list[Bridge]:
-        if workers > 1 and path.prefers_processes and can_fork():
+        if workers > 1 and placement.forks and can_fork():
             return map_forked(function, count, workers)
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(function, range(count)))

@@ -3,7 +3,7 @@ import pytest
 
 from pymc_arm import Settings, run
 from pymc_arm.algorithm.allocation import increment_variances, optimal_counts, predicted_variance
-from pymc_arm.running.chains import pilot
+from pymc_arm.running.pilot import pilot
 from pymc_arm.testing import TiltedNormals
 from tests.replicates import log_evidences
 

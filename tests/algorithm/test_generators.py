@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from pymc_arm import Settings, Smoothed, run
-from pymc_arm.algorithm.generators import FEWEST_RESEEDED, Base, generate
-from pymc_arm.algorithm.resampling import effective_sample_size, log_sum_exp, normalize
+from pymc_arm.algorithm.arm import generate
+from pymc_arm.algorithm.generators import FEWEST_RESEEDED, Transition
+from pymc_arm.algorithm.resampling import log_sum_exp, normalize
+from pymc_arm.algorithm.state import Batch, ParticleSet
 from pymc_arm.testing import GaussianChain, TiltedNormals
 from tests.replicates import deviation, evidence_ratios, standard_error
 
@@ -12,17 +14,18 @@ TILT_AT_THRESHOLD = float(np.sqrt(-np.log(0.7)))
 
 
 def generate_once(path, settings, particles=40, seed=1):
-    """Generate for the first step of a path, from particles with unequal weights."""
+    """Return the particles before the first step of a path, and chi and i after generating."""
     rng = np.random.default_rng(seed)
     first, _ = path.initialize(rng, particles)
-    base = Base(1, 2, first, normalize(rng.normal(scale=0.5, size=particles)))
-    return base, generate(path, rng, base, path.smooth(rng, 2, first), settings)
+    log_weights = normalize(rng.normal(scale=0.5, size=particles))
+    base = Batch.of(first, log_weights, path.smooth(rng, 2, first))
+    return base, *generate(Transition(path, rng, 1, 2, settings), base)
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_after_i_rounds_there_are_i_times_as_many_particles(rounds):
-    base, generated = generate_once(TiltedNormals([2.0]), Settings(max_rounds=rounds))
-    assert generated.rounds == rounds
+    base, generated, done = generate_once(TiltedNormals([2.0]), Settings(max_rounds=rounds))
+    assert done == rounds
     assert len(generated.log_ratio) == rounds * 40
     assert generated.kernel_calls == rounds * 40
     assert generated.unmoved == 0
@@ -33,33 +36,31 @@ def test_after_i_rounds_there_are_i_times_as_many_particles(rounds):
 
 def test_each_round_moves_on_from_the_last():
     path = TiltedNormals([2.0], correlation=0.999)
-    _, generated = generate_once(path, Settings(max_rounds=3), particles=200)
-    rounds = generated.particles[:, 0].reshape(3, 200)
-    steps = np.diff(rounds, axis=0).std(axis=1)
+    _, generated, _ = generate_once(path, Settings(max_rounds=3), particles=200)
+    moved = np.stack([batch.particles[:, 0] for batch in generated.batches])
+    steps = np.diff(moved, axis=0).std(axis=1)
     assert np.all(steps < 0.1)
-    assert (rounds[2] - rounds[0]).std() > steps.max()
+    assert (moved[2] - moved[0]).std() > steps.max()
 
 
 @pytest.mark.parametrize("variant", ["arm", "anticipate", "reseed"])
 def test_the_loop_stops_as_soon_as_the_threshold_is_reached(variant):
-    _, generated = generate_once(
+    base, generated, rounds = generate_once(
         TiltedNormals([0.65]), Settings(variant=variant, max_rounds=50), seed=3
     )
-    fraction = effective_sample_size(generated.log_ratio + generated.log_weights)
-    fraction /= len(generated.log_ratio)
-    assert fraction >= 0.7 or generated.rounds == 50
-    assert generated.first_effective_fraction < 0.7
+    assert generated.effective_fraction >= 0.7 or rounds == 50
+    assert ParticleSet((base,)).effective_fraction < 0.7
 
 
 @pytest.mark.parametrize("variant", ["arm", "anticipate", "reseed"])
 def test_weights_sum_to_one(variant):
-    _, generated = generate_once(TiltedNormals([2.0]), Settings(variant=variant))
+    _, generated, _rounds = generate_once(TiltedNormals([2.0]), Settings(variant=variant))
     assert log_sum_exp(generated.log_weights) == pytest.approx(0, abs=1e-12)
 
 
 def test_anticipate_splits_what_matters_ahead_and_shares_its_weight():
     path = TiltedNormals([2.0])
-    base, generated = generate_once(path, Settings(variant="anticipate", max_rounds=1))
+    base, generated, _rounds = generate_once(path, Settings(variant="anticipate", max_rounds=1))
     ahead = normalize(path.tilts[0] * base.particles[:, 0] + base.log_weights)
     copies = np.maximum(np.floor(40 * np.exp(ahead)), 1)
     assert copies.max() > 2
@@ -70,13 +71,15 @@ def test_anticipate_splits_what_matters_ahead_and_shares_its_weight():
 
 
 def test_anticipate_keeps_every_weight_over_rounds():
-    base, generated = generate_once(
+    base, generated, rounds = generate_once(
         TiltedNormals([2.0]), Settings(variant="anticipate", max_rounds=1)
     )
-    _, more = generate_once(TiltedNormals([2.0]), Settings(variant="anticipate", max_rounds=3))
+    _, more, rounds = generate_once(
+        TiltedNormals([2.0]), Settings(variant="anticipate", max_rounds=3)
+    )
     first = len(generated.origins)
     np.testing.assert_array_equal(more.origins[:first], generated.origins)
-    assert more.rounds == 3
+    assert rounds == 3
     for start in np.flatnonzero(np.diff(more.origins, prepend=39) < 0):
         stop = start + 1 + np.argmax(np.append(np.diff(more.origins[start:]), -1) < 0)
         shares = np.bincount(more.origins[start:stop], weights=np.exp(more.log_weights[start:stop]))
@@ -84,22 +87,24 @@ def test_anticipate_keeps_every_weight_over_rounds():
 
 
 def test_reseed_adds_to_the_old_particles():
-    base, generated = generate_once(
+    base, generated, _rounds = generate_once(
         TiltedNormals([2.0]), Settings(variant="reseed", max_rounds=1), particles=400
     )
-    first_fraction = generated.first_effective_fraction
+    first_fraction = ParticleSet((base,)).effective_fraction
     added = int((1 - first_fraction / 0.7) * 400)
     assert added > FEWEST_RESEEDED
     assert len(generated.log_ratio) == 400 + added
     assert generated.unmoved == 400
-    np.testing.assert_array_equal(generated.particles[:400], base.particles)
+    np.testing.assert_array_equal(generated.batches[0].particles, base.particles)
     old = np.exp(generated.log_weights[:400])
     np.testing.assert_allclose(old, np.exp(base.log_weights) * 400 / (400 + added))
     np.testing.assert_allclose(np.exp(generated.log_weights[400:]), 1 / (400 + added))
 
 
 def test_reseed_draws_enough_to_represent_the_distribution():
-    _, generated = generate_once(TiltedNormals([2.0]), Settings(variant="reseed", max_rounds=1))
+    _, generated, _rounds = generate_once(
+        TiltedNormals([2.0]), Settings(variant="reseed", max_rounds=1)
+    )
     assert len(generated.log_ratio) == 40 + FEWEST_RESEEDED
 
 
@@ -133,7 +138,7 @@ def test_increment_variance_is_the_papers_for_equal_weights():
 def test_increment_variance_of_no_weight_at_all():
     path = TiltedNormals([0.5])
     path.smooth = lambda rng, n, particles: Smoothed(np.full(len(particles), -np.inf))
-    _, generated = generate_once(path, Settings())
+    _, generated, _rounds = generate_once(path, Settings())
     assert generated.increment_variance == np.inf
 
 

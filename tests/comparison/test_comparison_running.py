@@ -13,7 +13,7 @@ import pytest
 import pymc_arm
 from pymc_arm import ComparisonError, ModelError, Settings, compare
 from pymc_arm.running.run import Options
-from pymc_arm.sampling import sample_rounds
+from pymc_arm.sampling import ModelCall
 
 OPTIONS = {"draws": 60, "chains": 2, "progressbar": False}
 RNG = np.random.default_rng(3)
@@ -177,15 +177,15 @@ def test_defaults_are_those_of_sample():
     documented = {
         name: parameter.default
         for name, parameter in inspect.signature(pymc_arm.sample).parameters.items()
-        if name not in ("model", "settings")
+        if name not in ("model", "more_settings")
     }
     defaults = {
         name: parameter.default
-        for name, parameter in inspect.signature(sample_rounds).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY
+        for name, parameter in inspect.signature(ModelCall.__init__).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY and name != "given"
     }
     for option in fields(Options):
         defaults[option.name] = option.default
-    for name in ("variant", "threshold", "max_rounds"):
-        defaults[name] = getattr(Settings(), name)
+    # Where these are None the path has a default of its own.
+    defaults |= {"variant": Settings().variant, "threshold": None, "max_rounds": None}
     assert documented == defaults

@@ -7,7 +7,7 @@ from scipy import stats
 
 import pymc_arm
 from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.evidence.spaces import Whole
+from pymc_arm.evidence.spaces import FullSpace
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.integrate import (
     Reference,
@@ -80,7 +80,7 @@ def test_drawing_the_others_leaves_an_unbiased_density_of_the_kept():
     rng = np.random.default_rng(1)
     particles, _ = path.initialize(rng, 500)
     spaces = path.spaces(particles)
-    assert not any(isinstance(space, Whole) for space in spaces)
+    assert not any(isinstance(space, FullSpace) for space in spaces)
     space = spaces[-1].fit_to(particles)
     assert len(space.collapsed) == 8
     at = 0.7
@@ -121,7 +121,7 @@ def test_a_mixed_model_is_refined():
 
 def test_the_density_on_a_grid_is_normalised():
     reference = Reference.of(np.random.default_rng(0).normal(size=1000))
-    grid = quadrature(lambda values: -0.5 * (values / 0.1) ** 2, reference, 1)
+    grid = quadrature(lambda values, rows: -0.5 * (values / 0.1) ** 2, reference, 1)
     points = np.linspace(-60, 60, 400_001)
     every = type(grid)(*(np.repeat(part, len(points), axis=0) for part in grid))
     total = np.trapezoid(np.exp(continuous_log_density(every, reference, points)), points)
@@ -130,7 +130,7 @@ def test_the_density_on_a_grid_is_normalised():
 
 @pytest.mark.parametrize("support", [Support(0, 9, True, True), Support(0, 9, True, False)])
 def test_the_probabilities_on_a_grid_add_up(support):
-    grid = enumerate_values(lambda values: -0.3 * values, support, 1)
+    grid = enumerate_values(lambda values, rows: -0.3 * values, support, 1)
     values = np.arange(400.0)
     every = type(grid)(*(np.repeat(part, len(values), axis=0) for part in grid))
     logs = discrete_log_probability(every, support, values)

@@ -5,9 +5,8 @@ import pymc as pm
 import pytest
 
 from pymc_arm.algorithm.arm import run
-from pymc_arm.models import moves
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.moves import Kernel, MoveTarget
+from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep, sweep
 
 
 def nested() -> pm.Model:
@@ -75,7 +74,7 @@ def test_a_scale_that_overflows_moves_nothing():
     points, _ = path.initialize(np.random.default_rng(0), 50)
     points[0, 1], points[1, 1] = 800.0, -800.0
     target = path._target(path.start)
-    moved, _ = Kernel(target).run(np.random.default_rng(1), points)
+    moved, _ = Sweep(target, KERNELS).run(np.random.default_rng(1), points)
     assert np.isfinite(moved[2:]).all()
 
 
@@ -100,7 +99,7 @@ def test_moves_of_innovations_leave_a_funnel_invariant():
         supports={},
         views=[path._innovations],
     )
-    moved, acceptance = Kernel(target).run(rng, points)
+    moved, acceptance = Sweep(target, KERNELS).run(rng, points)
     assert acceptance > 0.5
     assert np.mean(moved[:, 0] != points[:, 0]) > 0.9
     seen, _ = path._innovations.forward(moved)
@@ -123,16 +122,16 @@ def test_groups_take_few_sweeps(monkeypatch):
         group = pm.Normal("group", mean, between, shape=3)
         pm.Normal("y", group[np.array([0, 0, 1, 1, 2, 2])], 1.0, observed=np.zeros(6))
     path = compile_model(model)
-    memory, sweeps = moves._autocorrelation, []
+    memory, sweeps = sweep.autocorrelation, []
 
     def count(start, now):
         sweeps.append(1)
         return memory(start, now)
 
-    monkeypatch.setattr(moves, "_autocorrelation", count)
+    monkeypatch.setattr(sweep, "autocorrelation", count)
     run(path, np.random.default_rng(0), 500)
     in_both = len(sweeps)
-    monkeypatch.setattr(type(path), "_views", lambda self, continuous: [moves.Identity()])
+    monkeypatch.setattr(type(path), "_views", lambda self, continuous: [Identity()])
     path._target.cache_clear()
     run(path, np.random.default_rng(0), 500)
     assert in_both < 0.6 * (len(sweeps) - in_both)

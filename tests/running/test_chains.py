@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from pymc_arm import Settings, Smoothed, ZeroEvidenceWarning, run
-from pymc_arm.running.chains import Task, equally_weighted, pilot, spawn_generators
-from pymc_arm.running.executors import run_chains
+from pymc_arm.running.backends import Request, run_chains
+from pymc_arm.running.chains import Task, equally_weighted, spawn_generators
+from pymc_arm.running.pilot import pilot
+from pymc_arm.running.placement import Placement
 from pymc_arm.testing import GaussianChain, TiltedNormals
 from tests.replicates import deviation
 
@@ -14,7 +16,7 @@ TILT_AT_THRESHOLD = float(np.sqrt(-np.log(0.7)))
 
 def test_the_number_of_cores_does_not_change_the_result():
     one, two = (
-        run_chains(PATH, Task(50, Settings()), spawn_generators(1, 3)[:3], cores=cores)
+        run_chains(Request(PATH, Task(50, Settings()), spawn_generators(1, 3)[:3]), cores=cores)
         for cores in (1, 2)
     )
     for first, second in zip(one, two, strict=True):
@@ -25,7 +27,7 @@ def test_the_number_of_cores_does_not_change_the_result():
 
 def test_a_path_with_its_own_threads_runs_one_chain_after_another():
     class Alone(GaussianChain):
-        one_chain_at_a_time = True
+        placement = Placement.SERIAL
         running = 0
 
         def initialize(self, rng, size):
@@ -38,7 +40,8 @@ def test_a_path_with_its_own_threads_runs_one_chain_after_another():
             return super().posterior(rng, particles)
 
     task = Task(20, Settings())
-    assert len(run_chains(Alone([0.1, 0.2]), task, spawn_generators(1, 3), cores=3)) == 4
+    request = Request(Alone([0.1, 0.2]), task, spawn_generators(1, 3))
+    assert len(run_chains(request, cores=3)) == 4
 
 
 def test_generators_are_one_a_chain_and_one_more():
@@ -77,7 +80,9 @@ def test_a_chain_without_particles_has_no_draws():
             return Smoothed(np.full(len(particles), -np.inf))
 
     with pytest.warns(ZeroEvidenceWarning):
-        chains = run_chains(Impossible([0.1, 0.2]), Task(10, Settings()), spawn_generators(1, 0))
+        chains = run_chains(
+            Request(Impossible([0.1, 0.2]), Task(10, Settings()), spawn_generators(1, 0))
+        )
     assert chains[0].log_evidence == -np.inf
     assert chains[0].draws == {}
     assert chains[0].predicted_variance == np.inf
@@ -95,7 +100,7 @@ def test_a_pilot_hands_on_its_particles_and_its_positions():
     assert [replay.advance(n, None, None, 0.7) for n in (1, 2, 3)] == [2, 3, 4]
     result = run(replay, np.random.default_rng(2), counts=counts, variant="rm")
     assert [info.particles for info in result.history] == counts
-    assert "advance" not in vars(path)
+    assert replay.path is path
 
 
 def test_an_optimal_pilot_spends_the_budget_on_the_hard_step():
@@ -121,7 +126,7 @@ def test_a_pilot_of_one_distribution():
 def test_a_run_after_a_pilot_is_unbiased_where_the_stopping_rule_is_not(optimal):
     """Given the pilot, nothing depends on the run itself. False alarms: 6e-5 a case (4 s.e.).
 
-    ARM itself is 10 standard errors too low here (tests/test_generate.py).
+    ARM itself is 10 standard errors too low here (tests/algorithm/test_generators.py).
     """
     path, ratios = TiltedNormals([TILT_AT_THRESHOLD] * 2), []
     for rng in np.random.default_rng(1).spawn(1000):

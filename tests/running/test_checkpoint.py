@@ -217,13 +217,14 @@ def test_models_are_told_apart(tmp_path):
 SCRIPT = """
 import signal, sys, time
 import pymc_arm
-from pymc_arm import executors
+from pymc_arm.running import backends
+from pymc_arm.running.placement import Placement
 from pymc_arm.testing import GaussianChain
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
-executors.SECONDS_BEFORE_FORK = 0.0
+backends.SECONDS_BEFORE_FORK = 0.0
 class Slow(GaussianChain):
-    prefers_processes = True
+    placement = Placement.PROCESSES
     def smooth(self, rng, n, particles):
         time.sleep(0.05)
         return super().smooth(rng, n, particles)

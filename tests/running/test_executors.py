@@ -17,11 +17,14 @@ import pymc as pm
 import pytest
 
 import pymc_arm
-from pymc_arm import ChainError, Settings, Smoothed, ZeroEvidenceWarning, executors
+from pymc_arm import ChainError, Settings, Smoothed, ZeroEvidenceWarning
+from pymc_arm.running import backends, executors
+from pymc_arm.running.backends import Request, run_chains
 from pymc_arm.running.chains import Chain, Task, Unfinished, run_chain, spawn_generators
 from pymc_arm.running.checkpoint.identity import versions
-from pymc_arm.running.executors import run_chains, run_remotely
+from pymc_arm.running.executors import run_remotely
 from pymc_arm.running.forked import map_forked
+from pymc_arm.running.placement import Placement
 from pymc_arm.testing import GaussianChain
 
 TASK = Task(50, Settings())
@@ -31,7 +34,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux"
 class Slow(GaussianChain):
     """A path for processes, with steps that take long enough to be interrupted."""
 
-    prefers_processes = True
+    placement = Placement.PROCESSES_OR_THREADS
     seconds = 0.0
 
     def smooth(self, rng, n, particles):
@@ -41,7 +44,7 @@ class Slow(GaussianChain):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    monkeypatch.setattr(executors, "SECONDS_BEFORE_FORK", 0.0)
+    monkeypatch.setattr(backends, "SECONDS_BEFORE_FORK", 0.0)
 
 
 def assert_same(one, other):
@@ -52,14 +55,14 @@ def assert_same(one, other):
 
 
 def run_all(path, **options):
-    return run_chains(path, TASK, spawn_generators(1, 3), **options)
+    return run_chains(Request(path, TASK, spawn_generators(1, 3)), **options)
 
 
 @linux
 @pytest.mark.parametrize("patience", [0.0, 0.003, 10.0])
 @pytest.mark.parametrize("cores", [2, 3])
 def test_forked_processes_give_the_same_bits(monkeypatch, patience, cores):
-    monkeypatch.setattr(executors, "SECONDS_BEFORE_FORK", patience)
+    monkeypatch.setattr(backends, "SECONDS_BEFORE_FORK", patience)
     path = Slow([0.5, -1.0, 2.0, 0.1])
     alone = run_all(path, cores=1)
     shared = run_all(path, cores=cores)
@@ -130,7 +133,7 @@ def test_warnings_of_forked_processes_arrive():
 @pytest.mark.parametrize("place", ["here", "threads", "forked", "thread pool"])
 def test_a_failure_names_chain_step_and_variable_and_keeps_the_others(impatient, place):
     path = Failing([0.1] * 5)
-    path.prefers_processes = place == "forked"
+    path.placement = Placement.PROCESSES if place == "forked" else Placement.THREADS
     options = {"here": {"cores": 1}, "thread pool": {"executor": ThreadPoolExecutor(2)}}
     with pytest.raises(ChainError, match=r"step 2, on x\[3\]: FloatingPointError: over") as caught:
         run_all(path, **options.get(place, {"cores": 2}))
@@ -185,27 +188,30 @@ def test_the_deadline_ends_workers_in_the_middle_of_a_step(impatient):
     path.seconds = 60.0
     started = time.time()
     task = Task(50, Settings(), deadline=started + 0.5)
-    assert run_chains(path, task, spawn_generators(1, 1), cores=2) == [None, None]
+    assert run_chains(Request(path, task, spawn_generators(1, 1)), cores=2) == [None, None]
     assert time.time() - started < 5
 
 
 SCRIPT = """
 import os, signal, sys, time
-from pymc_arm import Settings, executors
+from pymc_arm import Settings
+from pymc_arm.running import backends
 from pymc_arm.running.chains import Task, spawn_generators
+from pymc_arm.running.placement import Placement
 from pymc_arm.testing import GaussianChain
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
-executors.SECONDS_BEFORE_FORK = 0.0
+backends.SECONDS_BEFORE_FORK = 0.0
 class Slow(GaussianChain):
-    prefers_processes = True
+    placement = Placement.PROCESSES
     def smooth(self, rng, n, particles):
         os.write(1, f"worker {os.getpid()}\\n".encode())  # in one piece
         for _ in range(600):
             time.sleep(0.1)
         return super().smooth(rng, n, particles)
 
-executors.run_chains(Slow([0.1] * 3), Task(50, Settings()), spawn_generators(1, 1), cores=2)
+request = backends.Request(Slow([0.1] * 3), Task(50, Settings()), spawn_generators(1, 1))
+backends.run_chains(request, cores=2)
 """
 
 
@@ -313,7 +319,9 @@ def test_the_deadline_does_not_wait_for_an_executor():
     """It may have no workers at all, or none for some of the chains."""
     task = Task(50, Settings(), deadline=time.time() + 1.0)
     executor = Faulty("run", "wait")
-    ended = run_chains(GaussianChain([0.1]), task, spawn_generators(1, 1), executor=executor)
+    ended = run_chains(
+        Request(GaussianChain([0.1]), task, spawn_generators(1, 1)), executor=executor
+    )
     assert [type(chain) for chain in ended] == [Chain, type(None)]
     assert executor.futures[1].cancelled()
 

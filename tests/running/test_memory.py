@@ -1,4 +1,4 @@
-"""Time, memory and precision have limits, and numbers that overflow are met before."""
+"""Time, memory and precision have memory, and numbers that overflow are met before."""
 
 import time
 
@@ -8,8 +8,9 @@ import pytensor
 import pytest
 
 import pymc_arm
-from pymc_arm import Settings, TimeLimitError, TrustWarning, limits
+from pymc_arm import Settings, TimeLimitError, TrustWarning
 from pymc_arm._compat import get_group
+from pymc_arm.running import memory
 from pymc_arm.running.memory import available_memory, check_memory, estimate_memory
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
@@ -120,11 +121,11 @@ def test_memory_is_estimated_before_it_is_used(monkeypatch):
     settings = Settings(max_rounds=3)
     estimate = estimate_memory(path, 1000, settings, 2)
     assert estimate == 2 * 1000 * 800 * 8
-    monkeypatch.setattr(limits, "available_memory", lambda: estimate)
+    monkeypatch.setattr(memory, "available_memory", lambda: estimate)
     check_memory(path, 1000, settings, 2)
     with pytest.raises(MemoryError, match=r"draws=2000 .* 800 bytes .* Use draws=1,000 or fewer"):
         check_memory(path, 2000, settings, 2)
-    monkeypatch.setattr(limits, "available_memory", lambda: None)
+    monkeypatch.setattr(memory, "available_memory", lambda: None)
     check_memory(path, 10**12, settings, 2)
 
 

@@ -36,6 +36,7 @@ from pymc_arm.families.gpc.validation import (
     check_mean,
     factorize,
 )
+from pymc_arm.running.placement import Placement
 from pymc_arm.running.processors import available_cores, one_blas_thread
 
 __all__ = ["GPCPath"]
@@ -167,7 +168,7 @@ class GPCPath(Path):
         with _blas_threads(size):
             factor = factorize(absorbed, "K + I" if representation == "z" else "K")
             self.sequence = build_sequence(factor, absorbed_mean[self.order], sites)
-        self.one_chain_at_a_time = size >= SHARED_BLAS
+        self.placement = Placement.SERIAL if size >= SHARED_BLAS else Placement.THREADS
         self._prepare_workspace()
 
     def _prepare_workspace(self) -> None:

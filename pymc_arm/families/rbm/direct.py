@@ -8,13 +8,10 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.arguments import check_choice
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.path import RBMPath
-from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS, TemperedRBMPath
+from pymc_arm.families.rbm.tempered import TemperedRBMPath
 from pymc_arm.sampling import sample_path
 
-__all__ = ["rbm"]
-
-# No generate rounds, as on the tempered path; see docs/guides/rbm.md.
-UNITS_SETTINGS: dict[str, Any] = {"threshold": 0.97, "max_rounds": 0}
+__all__ = ["make_path", "rbm"]
 
 
 def rbm(
@@ -73,32 +70,49 @@ def rbm(
     if isinstance(W, Machine) and (a is not None or b is not None):
         raise ValueError("W is a Machine, which has its biases: leave a and b out.")
     machine = W if isinstance(W, Machine) else Machine(W, a, b)
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
+        "gibbs_steps": gibbs_steps,
+        "threads": threads,
         "layer": layer,
         "order": order,
         "lookahead": lookahead,
         "strength": strength,
         "reseed_transitions": reseed_transitions,
     }
-    options = {name: value for name, value in given.items() if value is not None}
-    variant = kwargs.get("variant", "arm")
+    chosen = make_path(
+        machine,
+        data=data,
+        path=path,
+        variant=kwargs.get("variant", "arm"),
+        random_seed=random_seed,
+        **{name: value for name, value in options.items() if value is not None},
+    )
+    return sample_path(chosen, draws=draws, chains=chains, random_seed=random_seed, **kwargs)
+
+
+def make_path(
+    machine: Machine,
+    *,
+    data: Any = None,
+    path: Literal["auto", "tempered", "units"] = "auto",
+    variant: str = "arm",
+    random_seed: Any = None,
+    name: str = "x",
+    gibbs_steps: int | None = None,
+    threads: int | None = None,
+    **options: Any,
+) -> Path:
+    """Return the path of a machine; arguments are those of :func:`rbm` and :class:`RBMPath`."""
     check_choice("path", path, ("auto", "tempered", "units"))
     if path == "auto":
         path = "units" if data is None or options or variant == "reseed" else "tempered"
-    shared: dict[str, Any] = {"threads": threads}
+    shared: dict[str, Any] = {"threads": threads, "name": name}
     if gibbs_steps is not None:
         shared["gibbs_steps"] = gibbs_steps
-    road: Path
     if path == "units":
-        road = RBMPath(machine, data=data, random_seed=random_seed, **options, **shared)
-    elif data is None:
+        return RBMPath(machine, data=data, random_seed=random_seed, **options, **shared)
+    if data is None:
         raise ValueError('path="tempered" takes base rates from training data: give data=...')
-    elif options:
+    if options:
         raise ValueError(f'{", ".join(options)} have a meaning only with path="units".')
-    else:
-        road = TemperedRBMPath(machine, data, **shared)
-    if path == "tempered":
-        kwargs = {**TEMPERED_SETTINGS, **kwargs}
-    elif variant == "arm":
-        kwargs = {**UNITS_SETTINGS, **kwargs}
-    return sample_path(road, draws=draws, chains=chains, random_seed=random_seed, **kwargs)
+    return TemperedRBMPath(machine, data, **shared)

@@ -39,15 +39,15 @@ class RBMFamily:
         return Match(True, f"{machines[0].name} is a restricted Boltzmann machine")
 
     def build(self, model: pm.Model, **options: Any) -> Path:
-        """Build the path; ``options`` are those of :class:`RBMPath`."""
-        from pymc_arm.families.rbm.path import RBMPath  # its kernels take a while to load
+        """Build the path that :func:`pymc_arm.rbm` takes with the same ``options``."""
+        from pymc_arm.families.rbm.direct import make_path  # its kernels take a while to load
 
         variable = model.free_RVs[0]
         W, a, b = (
             np.asarray(parameter.eval())
             for parameter in variable.owner.op.dist_params(variable.owner)
         )
-        return RBMPath(Machine(W, a, b), name=variable.name, **options)
+        return make_path(Machine(W, a, b), name=variable.name, **options)
 
 
 def _is_machine(variable: Any) -> bool:

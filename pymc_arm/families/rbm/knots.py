@@ -48,14 +48,14 @@ class Knots(NamedTuple):
         shares[left] = 1 - shares[left + 1]
         return shares
 
-    def pulled(self, pull: float) -> "Knots":
-        """Return knots that lie between the straight line (pull = 0) and these (pull = 1)."""
+    def between(self, data_bias_strength: float) -> "Knots":
+        """Return knots that lie between the straight line (strength 0) and these (strength 1)."""
         lines = [
             layer[0] + self.betas[:, None] * (layer[-1] - layer[0])
             for layer in (self.visible, self.hidden)
         ]
         visible, hidden = (
-            line + pull * (layer - line)
+            line + data_bias_strength * (layer - line)
             for line, layer in zip(lines, (self.visible, self.hidden), strict=True)
         )
         return Knots(self.betas, visible, hidden)

@@ -18,13 +18,14 @@ with the visible ones summed out. With few hidden units that is much the shorter
 """
 
 import warnings
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.resampling import log_sum_exp
+from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice, check_count
 from pymc_arm.errors import TrustWarning
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
@@ -32,6 +33,7 @@ from pymc_arm.families.rbm.lookahead import base_rates, tangents
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.order import arrange
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
+from pymc_arm.running.placement import Placement
 
 __all__ = ["RBMPath", "Units"]
 
@@ -42,6 +44,8 @@ ALARM = 5.0
 # So many rows of data say enough about the hidden units.
 MOST_EXAMPLES = 5000
 UNSCALED = np.float32(1.0)
+# No generate rounds, as on the tempered path; see docs/guides/rbm.md.
+UNITS_SETTINGS: dict[str, Any] = {"threshold": 0.97, "max_rounds": 0}
 
 
 class Units(NamedTuple):
@@ -139,7 +143,13 @@ class RBMPath(Path):
         self._float_visible_bias = visible_bias.astype(np.float32)
         self._unshifted = np.zeros(machine.hidden_units, dtype=np.float32)
         self._pool = TilePool(threads)
-        self.one_chain_at_a_time = self._pool.threads > 1
+        several = self._pool.threads > 1
+        self.placement = Placement.SERIAL if several else Placement.THREADS
+
+    def settings(self, **given: Any) -> Settings:
+        """Generate nothing, as on the tempered path, unless a variant does."""
+        own = UNITS_SETTINGS if given.get("variant", "arm") == "arm" else {}
+        return Settings.of({**own, **given})
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Units, float]:
         """Draw from p_1 exactly; Z_1 is a sum of two terms."""

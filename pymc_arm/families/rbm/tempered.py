@@ -28,11 +28,13 @@ from scipy.special import expit
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
+from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_count
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
 from pymc_arm.families.rbm.knots import BETAS, Knots, learn_knots
 from pymc_arm.families.rbm.machine import Machine, as_bits
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
+from pymc_arm.running.placement import Placement
 from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["TEMPERED_SETTINGS", "Temperature", "Tempered", "TemperedRBMPath"]
@@ -46,10 +48,10 @@ TEMPERED_SETTINGS: dict[str, Any] = {
     "resampling": "systematic",
     "move": "adaptive",
 }
-# How far biases are pulled towards those that keep the means of the data: as far as that, or not
+# How far biases go towards those that keep the means of the data: as far as that, or not
 # quite, if a few pilot runs of each show that the first is wrong for the machine. It may succeed in
 # every other run all the same; where it fails it loses ten or twenty, and noise is below one.
-PULLS = (1.0, 0.7)
+DATA_BIAS_STRENGTHS = (1.0, 0.7)
 PILOT_MARGIN = 1.0
 PILOT_RUNS = 4
 PILOT_PARTICLES = 50
@@ -86,7 +88,7 @@ class Tempered(NamedTuple):
     seeds: np.ndarray
 
 
-class Road:
+class BiasSchedule:
     """The biases between base rates and machine on which a chain travels."""
 
     def __init__(self, knots: Knots) -> None:
@@ -118,7 +120,7 @@ class TemperedRBMPath(Path):
         The number of Gibbs steps at each temperature.
     threads, name
         As of :class:`RBMPath`.
-    pull
+    data_bias_strength
         How far the biases between base rates and machine go from a straight line (0) to those that
         keep the means of the data (1); by default 1, or 0.7 if that is better in pilot runs.
 
@@ -145,13 +147,13 @@ class TemperedRBMPath(Path):
         gibbs_steps: int = 1,
         threads: int | None = None,
         name: str = "x",
-        pull: float | None = None,
+        data_bias_strength: float | None = None,
     ) -> None:
         check_count("gibbs_steps", gibbs_steps)
-        if pull is not None and not 0 <= pull <= 1:
+        if data_bias_strength is not None and not 0 <= data_bias_strength <= 1:
             raise ValueError(
-                f"pull={pull} must be between 0 (straight biases) and 1 (biases that keep the "
-                "means of the data), or None to find out."
+                f"data_bias_strength={data_bias_strength} must be between 0 (straight biases) and "
+                "1 (biases that keep the means of the data), or None to find out."
             )
         self.machine, self.name, self.gibbs_steps = machine, name, int(gibbs_steps)
         examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
@@ -161,37 +163,46 @@ class TemperedRBMPath(Path):
         hidden_rates = np.clip(hidden_rates, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE)
         self._weights = np.ascontiguousarray(machine.W, dtype=np.float32)
         self._pool = TilePool(threads)
-        self.one_chain_at_a_time = self._pool.threads > 1
+        several = self._pool.threads > 1
+        self.placement = Placement.SERIAL if several else Placement.THREADS
         self._hidden_rates = hidden_rates
-        self._roads: dict[int, Road] = {}
-        self.pull = self._better_pull() if pull is None else pull
+        self._schedules: dict[int, BiasSchedule] = {}
+        #: Biases that all chains share; None if every chain learns its own.
+        self._learned: Knots | None = None
+        self.data_bias_strength = (
+            self._better_strength() if data_bias_strength is None else data_bias_strength
+        )
 
-    def _better_pull(self) -> float:
-        """Return the first pull, unless the mean log Z-hat of its pilot runs is clearly lower."""
+    def _better_strength(self) -> float:
+        """Return the first strength, unless the mean log Z-hat of its pilots is clearly lower."""
         # Always the same runs: the path of a machine is no matter of luck, nor of the seed.
         rng = np.random.default_rng(0)
         settings = {**TEMPERED_SETTINGS, "threshold": PILOT_THRESHOLD}
         learned = self._learn(rng)
         found = []
-        for pull in PULLS:
+        for data_bias_strength in DATA_BIAS_STRENGTHS:
             trial = copy.copy(self)
-            trial.pull, trial._roads = pull, {}
-            trial._learn = lambda rng: learned  # type: ignore[method-assign]
+            trial.data_bias_strength, trial._schedules = data_bias_strength, {}
+            trial._learned = learned
             pilots = [run(trial, rng, PILOT_PARTICLES, **settings) for _ in range(PILOT_RUNS)]
             found.append(np.mean([pilot.log_evidence for pilot in pilots]))
-        return PULLS[0] if found[0] > found[1] - PILOT_MARGIN else PULLS[1]
+        return (
+            DATA_BIAS_STRENGTHS[0] if found[0] > found[1] - PILOT_MARGIN else DATA_BIAS_STRENGTHS[1]
+        )
 
     def _learn(self, rng: np.random.Generator) -> Knots:
+        if self._learned is not None:
+            return self._learned
         rates = self.base_rates, self._hidden_rates
         return learn_knots(self.machine, *rates, rng, self._pool)
 
-    def _road(self, particles: Tempered) -> Road:
+    def _schedule(self, particles: Tempered) -> BiasSchedule:
         """Return the biases of a chain, which it learns when they are first needed."""
         seed = int(particles.seeds[0])
-        if seed not in self._roads:
+        if seed not in self._schedules:
             learned = self._learn(np.random.default_rng(seed))
-            self._roads[seed] = Road(learned.pulled(self.pull))
-        return self._roads[seed]
+            self._schedules[seed] = BiasSchedule(learned.between(self.data_bias_strength))
+        return self._schedules[seed]
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Tempered, float]:
         """Toss a coin for each visible unit; Z_0 is a product over units."""
@@ -200,15 +211,23 @@ class TemperedRBMPath(Path):
         with one_blas_thread():
             products = bits.astype(np.float32) @ self._weights
         particles = Tempered(bits, products, np.zeros((size, 0), dtype=np.float32), seeds)
-        road = self._road(particles)
-        layers = road.knots.visible[0], road.knots.hidden[0]
+        schedule = self._schedule(particles)
+        layers = schedule.knots.visible[0], schedule.knots.hidden[0]
         log_evidence = sum(float(np.logaddexp(0, bias).sum()) for bias in layers)
-        return particles._replace(linear=road.linear(bits)), log_evidence
+        return particles._replace(linear=schedule.linear(bits)), log_evidence
 
     def particle_bytes(self) -> int:
         """Return about how much memory a particle takes."""
         visible, hidden = self.machine.W.shape
         return int(visible + 4 * (hidden + len(BETAS) + 2) + 8)
+
+    def fixed_bytes(self) -> int:
+        """Return nothing: the weights are shared by all chains."""
+        return 0
+
+    def settings(self, **given: Any) -> Settings:
+        """Take many small steps, and generate nothing."""
+        return Settings.of({**TEMPERED_SETTINGS, **given})
 
     def finished(self, n: Temperature) -> bool:
         """Whether the machine is reached."""
@@ -221,7 +240,7 @@ class TemperedRBMPath(Path):
 
         A step ends at the next knot at the latest, where the path changes its direction.
         """
-        betas = self._road(particles).knots.betas
+        betas = self._schedule(particles).knots.betas
         end = float(betas[betas > n.beta][0])
         trial = min(max(n.beta - n.previous, FIRST_STEP), end - n.beta)
         ratio = self._log_ratio(particles, n.beta, n.beta + trial)
@@ -245,16 +264,16 @@ class TemperedRBMPath(Path):
         """Sample h given x, and x given h; draws from the base are exact and stay as they are."""
         if n.beta == 0:
             return Moved(particles)
-        road = self._road(particles)
-        scale, hidden_bias = road.hidden_line(n.beta)
-        visible_bias = (road.knots.shares(n.beta) @ road.knots.visible).astype(np.float32)
+        schedule = self._schedule(particles)
+        scale, hidden_bias = schedule.hidden_line(n.beta)
+        visible_bias = (schedule.knots.shares(n.beta) @ schedule.knots.visible).astype(np.float32)
         bits = np.empty_like(particles.bits)
         activations = scale * particles.products + hidden_bias
         weights, biases = scale * self._weights, (visible_bias, hidden_bias)
         gibbs_steps(self._pool, rng, activations, bits, weights, *biases, self.gibbs_steps)
         activations -= hidden_bias
         activations /= scale
-        return Moved(Tempered(bits, activations, road.linear(bits), particles.seeds))
+        return Moved(Tempered(bits, activations, schedule.linear(bits), particles.seeds))
 
     def describe(self, n: Temperature) -> str:
         """Return the inverse temperature."""
@@ -267,12 +286,12 @@ class TemperedRBMPath(Path):
     def _log_ratio(self, particles: Tempered, old: float, new: float) -> np.ndarray:
         """Return log f_new - log f_old of each particle."""
         out = np.empty(len(particles.linear))
-        road = self._road(particles)
-        before, after = road.hidden_line(old), road.hidden_line(new)
+        schedule = self._schedule(particles)
+        before, after = schedule.hidden_line(old), schedule.hidden_line(new)
 
         def tile_ratio(tile: slice) -> None:
             softplus_difference_tile(particles.products[tile], *before, *after, out[tile])
 
         self._pool.run(tile_ratio, len(out), work=particles.products.size)
-        out += particles.linear @ (road.knots.shares(new) - road.knots.shares(old))
+        out += particles.linear @ (schedule.knots.shares(new) - schedule.knots.shares(old))
         return out

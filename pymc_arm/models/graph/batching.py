@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable, clone_get_equiv
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
@@ -19,9 +19,9 @@ from pytensor.tensor.basic import ScalarFromTensor
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm._compat import inline_ofg_node
+from pymc_arm._compat import CLONE_INNER_GRAPHS, inline_ofg_node
 
-__all__ = ["batch_draws", "open_graph"]
+__all__ = ["batch_draws", "copy_graphs", "open_graph"]
 
 
 def batch_draws(
@@ -62,6 +62,16 @@ def _make_followable(graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
     for rewriter in (_spread_parameters, _name_the_index):
         in2out(rewriter, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)
+
+
+def copy_graphs(x: TensorVariable, graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
+    """Return copies of graphs over x, inner graphs included: PyTensor 2 rewrites those in place.
+
+    The gradient of a scan that was compiled before can't be derived.
+    """
+    inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
+    copies = clone_get_equiv(inputs, graphs, copy_inputs=False, **CLONE_INNER_GRAPHS)
+    return [copies[graph] for graph in graphs]
 
 
 @node_rewriter([OpFromGraph])

@@ -1,27 +1,61 @@
 """The gradient of a model's log-density, batched over particles, for moves and for fits.
 
-It is built when it is first asked for: only models of some dimension gain from it. It runs on
-NumPy (:mod:`pymc_arm.models.graph.interpret`), so it costs no compilation. A model whose gradient
-PyTensor can't derive, or not batch into array operations, is moved without one.
+It is built when it is first asked for. It runs on NumPy (:mod:`pymc_arm.models.graph.interpret`),
+so it costs no compilation; what can't be batched into array operations is compiled with numba for
+one point, and called for one after another. Whichever it is was compared with PyTensor's own
+gradient. A model whose gradient PyTensor can't derive is moved without one, and a note says so.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.replace import vectorize_graph
+from pytensor.gradient import NullTypeGradError
+from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Program
+from pymc_arm.models.graph.verification import Reference
 
 __all__ = ["Gradient"]
 
 # Elements evaluated at once; see CHUNK in density.py. A gradient holds several such arrays.
 CHUNK = 65_536
+# From which relative difference a gradient is wrong: an error costs moves, not correctness.
+TOLERANCE = 1e-4
+
+
+class Looped:
+    """A function of one point, for many: what can't be batched.
+
+    Parameters
+    ----------
+    function
+        From a point and the weights to the value and the gradient there.
+    """
+
+    def __init__(self, function: Callable[..., Sequence[np.ndarray]]) -> None:
+        self._function = function
+
+    def bind(self, weights: np.ndarray) -> Callable[[np.ndarray], Sequence[np.ndarray]]:
+        """Return the function for some weights."""
+
+        def call(points: np.ndarray) -> Sequence[np.ndarray]:
+            pairs = [self._function(np.ascontiguousarray(point), weights) for point in points]
+            return [
+                np.array(column).reshape(len(points), *np.shape(column[0]))
+                for column in zip(*pairs, strict=True)
+            ]
+
+        return call
+
+
+GradientFunction = Program | Looped
 
 
 class Gradient:
@@ -36,7 +70,9 @@ class Gradient:
     lengths
         The number of terms of each piece.
     reference
-        A few points at which the function is tried, (size, dimension).
+        Points, some of which the function is tried at, (size, dimension).
+    notes
+        Where to say why there is no gradient, or a slow one.
     """
 
     def __init__(
@@ -45,13 +81,17 @@ class Gradient:
         pieces: Sequence[TensorVariable],
         lengths: np.ndarray,
         reference: np.ndarray,
+        notes: list[str],
     ) -> None:
         self._graphs = x, pieces
         self._ends = np.cumsum(lengths)
         self._count = int(lengths.sum())
-        self._reference = reference[:8]
-        self._function: Program | None = None
-        self._bound: tuple[bytes, Program] | None = None
+        self._points = reference
+        self._notes = notes
+        #: What evaluates it, once it was compiled: "numpy", or "numba" for one point at a time.
+        self.backend: str | None = None
+        self._function: GradientFunction | None = None
+        self._bound: tuple[bytes, Callable[..., Sequence[np.ndarray]]] | None = None
         self._tried = False
 
     def available(self) -> bool:
@@ -78,7 +118,7 @@ class Gradient:
         gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
         return values, gradients
 
-    def _for_weights(self, weights: np.ndarray) -> Program:
+    def _for_weights(self, weights: np.ndarray) -> Callable[..., Sequence[np.ndarray]]:
         """Return the function for some weights; the ones used last are at hand."""
         assert self._function is not None
         key = weights.tobytes()
@@ -87,46 +127,83 @@ class Gradient:
             self._bound = bound = key, self._function.bind(weights)
         return bound[1]
 
-    def _compile(self) -> Program | None:
+    def _compile(self) -> GradientFunction | None:
+        """Return the quickest function that agrees with PyTensor's own gradient."""
         x, pieces = self._graphs
-        rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
         weights = pt.tensor("weights", dtype="float64", shape=(self._count,))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                # Piece by piece: PyTensor 3.3 loses count when it batches the gradient of a join.
-                ends = self._ends
-                total = pt.zeros(())
-                for piece, first, last in zip(pieces, [0, *ends[:-1]], ends, strict=True):
-                    own = weights[int(first) : int(last)]
-                    # An inactive term may be -inf, which zero times would make a NaN.
-                    total += pt.sum(pt.switch(pt.gt(own, 0), own * piece, 0.0))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                total = self._weighted_sum(pieces, weights)
                 gradient = pytensor.grad(total, x)
-                graphs = vectorize_graph([total, gradient], {x: rows})
-                function = compile_with_numpy([rows, weights], *graphs, trusted=True)
-            if not self._is_right(function):
+            except (NotImplementedError, TypeError, ValueError, NullTypeGradError) as error:
+                # The kinds that PyTensor raises for an operation without a derivative.
+                self._note("no gradient", error)
                 return None
-        except Exception:
-            return None
-        return function
+            trial = np.random.default_rng(0).uniform(0.5, 1.5, self._count)
+            at_trial = graph_replace(
+                [pt.atleast_1d(total), gradient], {weights: pt.constant(trial)}, strict=False
+            )
+            own = Reference(x, at_trial, self._points, finite=True, tolerance=TOLERANCE)
+            if not len(own.points):
+                self._note("no gradient", own.failure or "none at any prior draw")
+                return None
+            for backend, compile_one in (("numpy", self._interpret), ("numba", self._loop)):
+                try:
+                    function = compile_one(x, weights, total, gradient)
+                    if function is None:
+                        continue
+                    wrong = own.compare(_joined(function.bind(trial)))
+                except Exception as error:  # compilers raise anything: it is noted
+                    self._note(f"no gradient with {backend}", error)
+                    continue
+                if wrong is None:
+                    self.backend = backend
+                    return function
+                what = f"coordinate {wrong.place - 1}" if wrong.place else "the value"
+                values = f"{wrong.found:.6g}, and {wrong.expected:.6g} in PyTensor's own"
+                self._note(f"no gradient with {backend}", f"{what} is {values}")
+        return None
 
-    def _is_right(self, function: Program) -> bool:
-        """Whether the gradient is quick, and agrees with differences in a random direction."""
-        if not function.vectorized:
-            return False
-        points = self._reference
-        weights = np.ones(self._count)
-        value, gradient = function(points, weights)
+    def _weighted_sum(
+        self, pieces: Sequence[TensorVariable], weights: TensorVariable
+    ) -> TensorVariable:
+        # Piece by piece: PyTensor 3.3 loses count when it batches the gradient of a join.
+        total = pt.zeros(())
+        for piece, first, last in zip(pieces, [0, *self._ends[:-1]], self._ends, strict=True):
+            own = weights[int(first) : int(last)]
+            # An inactive term may be -inf, which zero times would make a NaN.
+            total += pt.sum(pt.switch(pt.gt(own, 0), own * piece, 0.0))
+        return total
+
+    def _interpret(
+        self, x: TensorVariable, weights: TensorVariable, *graphs: TensorVariable
+    ) -> Program | None:
+        """Return the batched function on NumPy, or None if it would be a loop."""
+        rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
+        batched = vectorize_graph(list(graphs), {x: rows})
+        function = compile_with_numpy([rows, weights], *batched, trusted=True)
+        return function if function.vectorized else None
+
+    def _loop(self, x: TensorVariable, weights: TensorVariable, *graphs: TensorVariable) -> Looped:
+        """Return what numba makes of the gradient at one point, called for one after another."""
+        compiled = compile_with_numba([x, weights], list(graphs))
+        return Looped(compiled)
+
+    def _note(self, what: str, why: Exception | str) -> None:
+        text = f"{type(why).__name__}: {why}" if isinstance(why, Exception) else why
+        self._notes.append(f"{what}: {text}".splitlines()[0][:200])
+
+
+def _joined(
+    function: Callable[[np.ndarray], Sequence[np.ndarray]],
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function to one row a point, the value first."""
+
+    def call(points: np.ndarray) -> np.ndarray:
+        value, gradient = function(points)
         if value.shape != (len(points),) or gradient.shape != points.shape:
-            return False
-        direction = np.random.default_rng(0).normal(size=points.shape)
-        step = 1e-5
-        after, _ = function(points + step * direction, weights)
-        before, _ = function(points - step * direction, weights)
-        with np.errstate(all="ignore"):
-            difference = (after - before) / (2 * step)
-            slope = (gradient * direction).sum(axis=1)
-            good = np.isfinite(difference) & np.isfinite(slope)
-            error = np.abs(difference - slope) / (1e-3 + np.abs(slope) + 1e-6 * np.abs(value))
-        # A kink may lie between the two points of a few differences.
-        return bool(good.any() and np.median(error[good]) < 1e-2)
+            raise ValueError("the graph lost its batch axis")
+        return np.concatenate([value[:, None], gradient], axis=1)
+
+    return call

@@ -123,7 +123,8 @@ def partial_evaluation(
     try:
         varied = GroupedProgram(program, columns, points.shape[1])
         found = varied(groups, values)
-    except Exception:
+    except (ValueError, IndexError, KeyError, TypeError):
+        # Shapes do not fit, which is what a wrong guess leads to.
         return None
     same = all(
         a.shape == b.shape and np.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)

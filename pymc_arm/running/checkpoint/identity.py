@@ -12,13 +12,10 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import pymc as pm
 
-from pymc_arm._compat import constant_data, observed_data
 from pymc_arm.algorithm.path import Path
-from pymc_arm.models.path import GenericPath
 
-__all__ = ["PACKAGES", "model_identity", "path_identity", "versions"]
+__all__ = ["PACKAGES", "digest_of_numbers", "path_identity", "update_digest", "versions"]
 
 # What must be the same for the same bits to come out.
 PACKAGES = ("pymc_arm", "pymc", "pytensor", "numpy", "scipy", "numba")
@@ -41,7 +38,7 @@ def path_identity(path: Path) -> dict[str, str]:
         if name.startswith("_") or name in INCIDENTAL:
             continue
         digest = hashlib.sha256()
-        if _update(digest, value):
+        if update_digest(digest, value):
             found[f"path.{name}"] = digest.hexdigest()
     rng = np.random.default_rng(0)
     particles, log_evidence = path.initialize(rng, PROBES)
@@ -50,31 +47,11 @@ def path_identity(path: Path) -> dict[str, str]:
         equal = np.full(PROBES, -np.log(PROBES))
         following = path.advance(path.start, particles, equal, 0.0)
         numbers.append(path.smooth(rng, following, particles).log_ratio)
-    found["path's first step"] = _digest_of_numbers(np.concatenate(numbers))
+    found["path's first step"] = digest_of_numbers(np.concatenate(numbers))
     return found
 
 
-def model_identity(model: pm.Model, path: Path) -> dict[str, str]:
-    """Return digests of a model's variables, its data and its log-density."""
-    variables = [
-        f"{variable.name} {type(variable.owner.op).__name__} {variable.type}"
-        for variable in (*model.free_RVs, *model.observed_RVs)
-    ]
-    potentials = [f"{potential.name} {potential.type}" for potential in model.potentials]
-    found = {
-        "model's variables": hashlib.sha256(repr([variables, potentials]).encode()).hexdigest()
-    }
-    for name, values in {**observed_data(model), **constant_data(model)}.items():
-        digest = hashlib.sha256()
-        _update(digest, np.ma.filled(np.ma.asarray(values)))
-        found[f"data {name}"] = digest.hexdigest()
-    if isinstance(path, GenericPath):
-        points, _ = path.initialize(np.random.default_rng(0), PROBES)
-        found["model's log-density"] = _digest_of_numbers(path.density.terms(points))
-    return found
-
-
-def _update(digest: Any, value: Any) -> bool:
+def update_digest(digest: Any, value: Any) -> bool:
     """Add a value to a digest; False if it is of a kind that can't be compared."""
     if isinstance(value, np.ndarray) and value.dtype != object:
         digest.update(f"{value.dtype.str} {value.shape}".encode())
@@ -88,12 +65,12 @@ def _update(digest: Any, value: Any) -> bool:
     if isinstance(value, Mapping):
         value = [item for pair in value.items() for item in pair]
     if isinstance(value, list | tuple):
-        known = [_update(digest, item) for item in value]
+        known = [update_digest(digest, item) for item in value]
         return any(known) or not known
     return False
 
 
-def _digest_of_numbers(values: np.ndarray) -> str:
+def digest_of_numbers(values: np.ndarray) -> str:
     """Return a digest of the first eight digits: the last ones differ between processors."""
     mantissa, exponent = np.frexp(np.nan_to_num(values, nan=0.0, posinf=1e300, neginf=-1e300))
     rounded = np.rint(mantissa * 2.0**26).astype(np.int64)

@@ -13,7 +13,7 @@ from scipy.special import expit
 import pymc_arm
 from pymc_arm.families.rbm import Machine, TemperedRBMPath, rbm
 from pymc_arm.families.rbm.knots import Knots
-from pymc_arm.families.rbm.tempered import PULLS, TEMPERED_SETTINGS, Temperature
+from pymc_arm.families.rbm.tempered import DATA_BIAS_STRENGTHS, TEMPERED_SETTINGS, Temperature
 
 STATES = ((np.arange(2**9)[:, None] >> np.arange(9)) & 1).astype(np.uint8)
 
@@ -39,7 +39,7 @@ def all_particles(path):
     products = (STATES @ path.machine.W).astype(np.float32)
     particles, _ = path.initialize(np.random.default_rng(0), 1)
     seeds = np.repeat(particles.seeds, len(STATES))
-    return type(particles)(STATES, products, path._road(particles).linear(STATES), seeds)
+    return type(particles)(STATES, products, path._schedule(particles).linear(STATES), seeds)
 
 
 @pytest.mark.statistical
@@ -83,7 +83,7 @@ def test_ratios_add_up_to_the_density_of_the_machine(machine, path):
         path.smooth(rng, Temperature(new, old), particles).log_ratio for old, new in pairwise(betas)
     )
     base, _ = path.initialize(rng, 1)
-    knots = path._road(particles).knots
+    knots = path._schedule(particles).knots
     start = STATES @ knots.visible[0] + np.logaddexp(0, knots.hidden[0]).sum()
     np.testing.assert_allclose(start + total, machine.log_density(STATES), atol=1e-4)
     # The first density is that of the draws, and its Z is known.
@@ -98,7 +98,7 @@ def test_gibbs_leaves_each_distribution_invariant(path, beta):
     particles = all_particles(path)
     rng = np.random.default_rng(8)
     ratio = path.smooth(rng, Temperature(beta, 0.0), particles).log_ratio
-    log_density = STATES @ path._road(particles).knots.visible[0] + ratio
+    log_density = STATES @ path._schedule(particles).knots.visible[0] + ratio
     probability = np.exp(log_density - np.logaddexp.reduce(log_density))
     draws = 40_000
     chosen = path.select(particles, rng.choice(512, size=draws, p=probability))
@@ -159,26 +159,31 @@ def test_biases_on_the_way_keep_the_means_near_those_of_the_data():
     machine = Machine(rng.normal(0, 1.5, (9, 4)), np.full(9, -2.0), np.full(4, -1.0))
     probability = np.exp(machine.log_density(STATES) - machine.exact_log_evidence())
     data = STATES[rng.choice(512, size=5000, p=probability)]
-    path = TemperedRBMPath(machine, data, pull=1.0)
+    path = TemperedRBMPath(machine, data, data_bias_strength=1.0)
 
     def distance(visible_bias, hidden_bias):
         tempered = Machine(0.5 * machine.W, visible_bias, hidden_bias)
         weights = np.exp(tempered.log_density(STATES) - tempered.exact_log_evidence())
         return np.abs(weights @ STATES - data.mean(axis=0)).mean()
 
-    _, visible, hidden = path._road(path.initialize(np.random.default_rng(1), 1)[0]).knots
+    _, visible, hidden = path._schedule(path.initialize(np.random.default_rng(1), 1)[0]).knots
     straight = distance((visible[0] + visible[-1]) / 2, (hidden[0] + hidden[-1]) / 2)
     assert distance(visible[1], hidden[1]) < 0.6 * straight
 
 
 def test_every_chain_learns_biases_of_its_own(path):
     first, again, other = (path.initialize(np.random.default_rng(seed), 1)[0] for seed in (1, 1, 2))
-    assert path._road(first) is path._road(again)
-    assert np.abs(path._road(first).knots.visible - path._road(other).knots.visible).max() > 0.01
+    assert path._schedule(first) is path._schedule(again)
+    assert (
+        np.abs(path._schedule(first).knots.visible - path._schedule(other).knots.visible).max()
+        > 0.01
+    )
     # In another process, where nothing is kept, they are the same.
     anew = TemperedRBMPath(path.machine, STATES[:2], threads=1)
     anew.__dict__ |= vars(path) | {"_roads": {}}
-    np.testing.assert_array_equal(anew._road(first).knots.visible, path._road(first).knots.visible)
+    np.testing.assert_array_equal(
+        anew._schedule(first).knots.visible, path._schedule(first).knots.visible
+    )
 
 
 def test_the_pull_is_found_by_pilot_runs_or_given():
@@ -187,10 +192,10 @@ def test_the_pull_is_found_by_pilot_runs_or_given():
     machine = Machine(weights, rng.normal(-1, 1, 12))
     hidden = rng.integers(2, size=(500, 4))
     own = rng.random((500, 12)) < expit(hidden @ weights.T + machine.a)
-    assert TemperedRBMPath(machine, own).pull in PULLS
-    assert TemperedRBMPath(machine, own, pull=0.3).pull == 0.3
-    with pytest.raises(ValueError, match=r"pull=1\.5 must be between"):
-        TemperedRBMPath(machine, own, pull=1.5)
+    assert TemperedRBMPath(machine, own).data_bias_strength in DATA_BIAS_STRENGTHS
+    assert TemperedRBMPath(machine, own, data_bias_strength=0.3).data_bias_strength == 0.3
+    with pytest.raises(ValueError, match=r"data_bias_strength=1\.5 must be between"):
+        TemperedRBMPath(machine, own, data_bias_strength=1.5)
 
 
 def test_knots_can_be_pulled_to_a_straight_line():

@@ -8,10 +8,10 @@ import pytest
 
 from pymc_arm.evidence.approximation import SinhArcsinhStudent
 from pymc_arm.evidence.refine import refine_chains
-from pymc_arm.evidence.spaces import Whole
-from pymc_arm.models.cloud import Student
+from pymc_arm.evidence.spaces import FullSpace
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.moves import Kernel, MoveTarget
+from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep
+from pymc_arm.models.moves.student import Student
 
 
 def hierarchy() -> pm.Model:
@@ -95,8 +95,8 @@ def test_refine_holds_in_a_hundred_dimensions():
     )
     scored = SimpleNamespace(**vars(plain) | {"score": lambda points: -(points - mean) @ precision})
     alone = [np.arange(500)] * 4
-    with_scores = refine_chains([Whole(scored)], clouds, rng.spawn(4), alone)
-    without = refine_chains([Whole(plain)], clouds, rng.spawn(4), alone)
+    with_scores = refine_chains([FullSpace(scored)], clouds, rng.spawn(4), alone)
+    without = refine_chains([FullSpace(plain)], clouds, rng.spawn(4), alone)
     assert min(b.overlap for b in with_scores) > 0.5 > max(b.overlap for b in without)
     values = np.array([b.log_evidence for b in with_scores])
     error = values.std(ddof=1) / 2
@@ -131,7 +131,7 @@ def test_hamiltonian_moves_leave_a_hard_density_invariant():
         supports={},
         gradient=gradient,
     )
-    moved, rate = Kernel(target).run(rng, points)
+    moved, rate = Sweep(target, KERNELS).run(rng, points)
     assert rate > 0.05
     assert np.mean(moved[:, 1] != points[:, 1]) > 0.5
     gaps = (moved[:, 1:] - moved[:, :1] ** 2) / 0.1

@@ -1,0 +1,153 @@
+"""A pilot run: it decides where steps end and how many particles each gets, and others repeat it.
+
+Nothing in a run on the path that a pilot returns depends on its own particles but its moves, which
+adapt to them (docs/bias.md).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_arm.algorithm.allocation import increment_variances, optimal_counts
+from pymc_arm.algorithm.arm import run
+from pymc_arm.algorithm.path import Moved, Particles, Path, Position, Proposal, Smoothed
+from pymc_arm.algorithm.settings import Settings
+
+__all__ = ["Replay", "ReplayedPath", "pilot"]
+
+# The part of a budget that optimal allocation divides equally.
+EQUAL_SHARE = 0.1
+
+
+class ReplayedPath(Path):
+    """A path whose positions are those of an earlier run, wherever the particles are.
+
+    Parameters
+    ----------
+    path
+        The path itself, which does everything else.
+    following
+        The position after each position.
+    """
+
+    def __init__(self, path: Path, following: Mapping[Position, Position]) -> None:
+        self.path, self.following = path, dict(following)
+        self.length, self.start = path.length, path.start
+
+    def __getattr__(self, name: str) -> Any:
+        # What refining, memory and placement ask of a path, they ask of the path itself.
+        if name.startswith("__") or name == "path":
+            raise AttributeError(name)
+        return getattr(self.path, name)
+
+    def advance(
+        self, n: Position, particles: Particles, log_weights: np.ndarray, threshold: float
+    ) -> Position:
+        """Return the position that came after n in the earlier run."""
+        return self.following[n]
+
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:
+        """Draw from p_1."""
+        return self.path.initialize(rng, size)
+
+    def move(self, rng: np.random.Generator, n: Position, particles: Particles) -> Moved:
+        """Move as the path does."""
+        return self.path.move(rng, n, particles)
+
+    def smooth(self, rng: np.random.Generator, n: Position, particles: Particles) -> Smoothed:
+        """Smooth as the path does."""
+        return self.path.smooth(rng, n, particles)
+
+    def augment(
+        self, rng: np.random.Generator, n: Position, particles: Particles, proposal: Proposal
+    ) -> tuple[Particles, np.ndarray | float]:
+        """Draw as the path does."""
+        return self.path.augment(rng, n, particles, proposal)
+
+    def finished(self, n: Position) -> bool:
+        """Whether p_n is the last distribution."""
+        return self.path.finished(n)
+
+    def describe(self, n: Position) -> str:
+        """Return the name of what comes in with p_n."""
+        return self.path.describe(n)
+
+    def observations(self, n: Position) -> tuple[int, str]:
+        """Return how many observations come in with p_n, and their name."""
+        return self.path.observations(n)
+
+    def reseed(self, rng: np.random.Generator, n: Position, size: int) -> Particles:
+        """Draw new particles as the path does."""
+        return self.path.reseed(rng, n, size)
+
+    def posterior(self, rng: np.random.Generator, particles: Particles) -> dict[str, np.ndarray]:
+        """Return draws by variable name."""
+        return self.path.posterior(rng, particles)
+
+    def count(self, particles: Particles) -> int:
+        """Return the number of particles."""
+        return self.path.count(particles)
+
+    def select(self, particles: Particles, indices: np.ndarray) -> Particles:
+        """Return the particles at ``indices``."""
+        return self.path.select(particles, indices)
+
+    def join(self, sets: list[Particles]) -> Particles:
+        """Return one set out of several."""
+        return self.path.join(sets)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Makes a replayed path in a process that has no copy of it."""
+
+    recipe: Callable[[], Path]
+    following: Mapping[Position, Position]
+
+    def __call__(self) -> Path:
+        """Make it."""
+        return ReplayedPath(self.recipe(), self.following)
+
+
+def pilot(
+    path: Path,
+    particles: int,
+    rng: np.random.Generator,
+    settings: Settings,
+    *,
+    optimal: bool = False,
+    budget: int | None = None,
+) -> tuple[ReplayedPath, list[int]]:
+    """Run once, and return a path that repeats its choices, with the particles of each step.
+
+    If ``optimal`` they are those of Theorem 1, within ``budget`` or else ``particles`` a step;
+    otherwise as many as the generate loop asked for.
+    """
+    first = run(path, rng, particles, **vars(settings))
+    if first.log_evidence == -np.inf:
+        raise ValueError(
+            "The pilot run, which decides the allocation, lost all of its particles: use more "
+            "draws, or allocation='adaptive'."
+        )
+    counts = [info.particles for info in first.history]
+    if optimal:
+        total = particles * len(counts) if budget is None else budget
+        counts = _cautious_counts(increment_variances(first.history), total)
+    following = dict(zip(first.positions[:-1], first.positions[1:], strict=True))
+    return ReplayedPath(path, following), counts
+
+
+def _cautious_counts(variances: np.ndarray, budget: int) -> list[int]:
+    """Return Theorem 1's particles for most of a budget, and an equal share of the rest.
+
+    The theorem gives almost nothing to steps that a pilot found easy. It assumes independent
+    particles; real ones remember, and a step through two of them would be felt in all later ones.
+    An equal share of a tenth costs at most a ninth of V_min.
+    """
+    if not len(variances):
+        return []
+    equal = int(EQUAL_SHARE * budget / len(variances))
+    counts = optimal_counts(variances, budget - equal * len(variances)) + equal
+    return [int(count) for count in counts]

@@ -1,0 +1,110 @@
+"""What is recorded of a run besides its estimates, and how it stands in the attributes of a result.
+
+Attributes of netCDF files are numbers and strings: None is written as ``"None"``, truth values as 0
+and 1, a tuple of names as one string, and what does not apply is left out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+
+from pymc_arm.algorithm.settings import Settings
+
+__all__ = ["RunSummary"]
+
+# Written as "None" where there is none, so that a reader sees that nothing was asked for.
+ALWAYS = ("target_se", "time_limit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """How a run was made, what ended it, and what is known of its draws and modes.
+
+    ``flat`` are data whose density is the same wherever the run has looked. ``draws_from`` says
+    whether draws were made through q or are particles, ``independent_draws`` how many independent
+    ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
+    ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
+    ``repaired_share`` of modes that they have missed and q has found. ``family``, ``backend`` and
+    ``corrections`` are those of a model.
+    """
+
+    draws: int
+    chains: int
+    allocation: str
+    settings: Settings
+    target_se: float | None
+    time_limit: float | None
+    ended_by: str
+    complete: bool
+    chains_started: int
+    flat: tuple[str, ...] = ()
+    dimension: int | None = None
+    draws_from: str | None = None
+    independent_draws: float | None = None
+    explore_r_hat: float | None = None
+    explore_r_hat_variable: str | None = None
+    explore_ess: float | None = None
+    modes_found: int | None = None
+    repaired_modes: int | None = None
+    repaired_share: float | None = None
+    missed_log_mass: float | None = None
+    missed_expected_share: float | None = None
+    missed_found_share: float | None = None
+    family: str | None = None
+    backend: str | None = None
+    corrections: str | None = None
+
+    def to_attrs(self) -> dict[str, Any]:
+        """Return the attributes of a result."""
+        found: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Settings):
+                found |= {name: _plain(setting) for name, setting in vars(value).items()}
+            elif value is not None or field.name in ALWAYS:
+                found[field.name] = _plain(value)
+        return found
+
+    @classmethod
+    def from_attrs(cls, attributes: Mapping[str, Any]) -> "RunSummary":
+        """Return the summary that these attributes hold.
+
+        Examples
+        --------
+        >>> from pymc_arm import Settings
+        >>> from pymc_arm.running.summary import RunSummary
+        >>> summary = RunSummary(
+        ...     draws=1000, chains=4, allocation="adaptive", settings=Settings(), target_se=None,
+        ...     time_limit=60.0, ended_by="chains", complete=True, chains_started=4, flat=("y",),
+        ... )
+        >>> RunSummary.from_attrs(summary.to_attrs()) == summary
+        True
+        """
+        return cls(**_read(cls, attributes), settings=Settings(**_read(Settings, attributes)))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that netCDF can hold."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return int(value) if isinstance(value, bool) else "None" if value is None else value
+
+
+def _read(kind: type, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a class that attributes hold, each of its own type."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(kind).items():
+        if name not in attributes:
+            continue
+        value = attributes[name]
+        if str(value) == "None":
+            found[name] = None
+        elif hint == tuple[str, ...]:
+            found[name] = tuple(part for part in str(value).split(", ") if part)
+        else:
+            types = [option for option in (hint, *get_args(hint)) if option in (bool, int, float)]
+            found[name] = types[0](value) if types else str(value)
+    return found

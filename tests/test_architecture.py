@@ -1,0 +1,101 @@
+"""The rooms of the package: what each may import, and what may lie in the tree."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "pymc_arm"
+LARGEST_FILE = 200_000
+SHARED = ("errors", "arguments")
+PYMC = ("pymc", "pytensor", "arviz", "xarray", "pandas", "numba")
+
+
+def imports_of(path):
+    """Return the modules that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            found.add(node.module)
+    return found
+
+
+def room(name):
+    return sorted((PACKAGE / name).rglob("*.py"))
+
+
+def foreign(path, packages, rooms):
+    """Return what a file imports besides the standard library, these packages and these rooms."""
+    own = tuple(f"pymc_arm.{name}" for name in (*rooms, *SHARED))
+    return {
+        module
+        for module in imports_of(path)
+        if module.split(".")[0] not in {*sys.stdlib_module_names, *packages}
+        and not any(module == name or module.startswith(f"{name}.") for name in own)
+    }
+
+
+@pytest.mark.parametrize("path", room("algorithm"), ids=lambda p: p.name)
+def test_the_algorithm_is_numpy_only(path):
+    assert not foreign(path, ("numpy",), ("algorithm",))
+
+
+@pytest.mark.parametrize("path", room("evidence"), ids=lambda p: p.name)
+def test_evidence_is_numpy_and_scipy_only(path):
+    assert not foreign(path, ("numpy", "scipy"), ("algorithm", "evidence"))
+
+
+@pytest.mark.parametrize("path", room("running"), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_running_knows_no_model(path):
+    known = {m.split(".")[0] for m in imports_of(path)}
+    assert known.isdisjoint(PYMC)
+    assert not any(m.startswith(("pymc_arm.models", "pymc_arm.families")) for m in imports_of(path))
+
+
+def test_pymc_appears_only_where_models_do():
+    """In the front end for models, in families, in what users call with a model, and in _compat."""
+    allowed = {"models", "families", "comparison"}
+    loose = {"_compat.py", "sampling.py", "smc_kernel.py", "demo.py"}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        first = path.relative_to(PACKAGE).parts[0]
+        if first in allowed or first in loose:
+            continue
+        roots = {module.split(".")[0] for module in imports_of(path)}
+        assert roots.isdisjoint({"pymc", "pytensor"}), path
+
+
+def test_no_family_knows_another():
+    families = [folder.name for folder in (PACKAGE / "families").iterdir() if folder.is_dir()]
+    for name in families:
+        others = [f"pymc_arm.families.{other}" for other in families if other != name]
+        for path in room(f"families/{name}"):
+            assert not any(m.startswith(tuple(others)) for m in imports_of(path) if others), path
+
+
+def test_versions_of_pymc_are_told_apart_in_one_place():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.name != "_compat.py":
+            text = path.read_text()
+            assert "PYMC_MAJOR" not in text, path
+            assert "pm.__version__" not in text, path
+
+
+def test_no_large_file_is_tracked_outside_of_docs_and_results():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is not a git checkout")
+    large = [
+        name
+        for name in listed.stdout.split("\0")
+        if name
+        and not name.startswith(("docs/", "benchmarks/results/"))
+        and (ROOT / name).is_file()
+        and (ROOT / name).stat().st_size > LARGEST_FILE
+    ]
+    assert not large, f"larger than {LARGEST_FILE} bytes: {large}"

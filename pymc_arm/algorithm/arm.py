@@ -92,6 +92,7 @@ def step(
     distinct_fraction = lineage.distinct_fraction
     lineage = lineage.extend(chi)
     particles, proposal = chi.join(path)
+    integration_error = path.integration_error(proposal, log_weights) if possible else 0.0
     resampled = possible and (gamma < settings.minimum_fraction or len(chi) != size)
     if resampled:  # 7: if gamma < gamma_thr or R_n > R
         indices = SCHEMES[settings.resampling](rng, log_weights, size)
@@ -128,6 +129,7 @@ def step(
         distinct_fraction=distinct_fraction,
         observations=observations,
         observed=observed,
+        integration_error=integration_error,
     )
     return State(
         following,

@@ -131,6 +131,14 @@ class Path(ABC):
         log f_n - log f_{n-1} - log q - log W, with q the density of the draw.
         """
 
+    def integration_error(self, proposal: Proposal, log_weights: np.ndarray) -> float:
+        """Return how far, in nats, log m_n may be off because of what ``smooth`` has not seen.
+
+        That is a part of the mass that :meth:`augment` draws too seldom to correct for. The
+        weights are normalised.
+        """
+        return 0.0
+
     def finished(self, n: Position) -> bool:
         """Whether p_n is the last distribution, p_N."""
         return bool(self.length is not None and n >= self.length)

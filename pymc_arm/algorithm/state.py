@@ -38,6 +38,7 @@ class Info:
     """What happened in the step into p_n.
 
     ``observations`` is how many came in with it, and ``observed`` the name of a single one.
+    ``integration_error`` is what :meth:`pymc_arm.Path.integration_error` says of it.
     """
 
     introduced: str
@@ -55,6 +56,7 @@ class Info:
     distinct_fraction: float
     observations: int = 0
     observed: str = ""
+    integration_error: float = 0.0
 
 
 @dataclass(frozen=True)

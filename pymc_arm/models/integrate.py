@@ -4,8 +4,8 @@
 between them is: parabolas of the log-density on the line, single values of the whole numbers, or
 straight lines where there are too many. Both ends have tails that fall on as the outer pieces do.
 That gives a mass W-hat, how far it may be wrong, and a density to draw from. What is not exact is
-corrected, draw by draw, with the true density, and a small share of the draws comes from wide
-tails, so that the estimate of Z is unbiased whatever the nodes miss.
+corrected, draw by draw, with the true density, so that the estimate of Z is unbiased; what draws
+are too few to show is measured (``Grid.missed``), and part of the standard error.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,10 @@ __all__ = [
     "quadrature",
 ]
 
-# The share of draws from the wide tails. Each adds a weight of about zero, hence little variance.
-TAIL_SHARE = 2e-4
+# The share of draws from wide tails, so that no density is zero where the true one may not be. They
+# are too few to be met: with 2e-4, the 999 of 1000 runs of 5 draws that met none were 2e-4 too high
+# for each coordinate, 0.006 with 31 of them.
+TAIL_SHARE = 1e-9
 TAIL_FREEDOM = 3.0
 # Where the first nodes are, by the share of prior draws below them: those of a normal prior are
 # 0.7 to 1 standard deviations apart, so that two peaks further apart than that are seen as two.
@@ -173,7 +175,8 @@ def continuous_log_density(grid: Grid, reference: Reference, points: np.ndarray)
         below, above = grid.nodes[:, 0] - points, points - grid.nodes[:, -1]
         inside = np.where(below > 0, grid.left[:, 0] - grid.low_rate * below, inside)
         inside = np.where(above > 0, grid.right[rows, last] - grid.high_rate * above, inside)
-        inside = np.where(is_zero(inside) | np.isnan(inside), -np.inf, inside) - grid.log_mass
+        inside = np.where(is_zero(inside) | np.isnan(inside), -np.inf, inside)
+        inside = inside - np.where(np.isfinite(grid.log_mass), grid.log_mass, 0.0)
     outside = _log_student(points, reference)
     return np.logaddexp(np.log1p(-TAIL_SHARE) + inside, np.log(TAIL_SHARE) + outside)
 

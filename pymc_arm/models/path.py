@@ -27,7 +27,7 @@ from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep, View
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler
-from pymc_arm.models.support import Support
+from pymc_arm.models.support import Support, inside_only
 from pymc_arm.running.placement import Placement
 
 __all__ = ["GenericPath", "Position", "name_term"]
@@ -205,9 +205,17 @@ class GenericPath(Path):
         def conditional(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
             return self._at_values(particles[rows], coordinate, values, affected, weights)
 
+        def own(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            terms = step.prior_terms
+            return self._at_values(particles[rows], coordinate, values, terms, np.ones(len(terms)))
+
         if step.method == "enumerate":
             support = self._supports[coordinate]
-            grid = enumerate_values(conditional, support, len(particles))
+            grid = enumerate_values(
+                inside_only(conditional, own) if support.varies else conditional,
+                support,
+                len(particles),
+            )
         else:
             reference = self._references[coordinate]
             grid = quadrature(conditional, reference, len(particles))
@@ -236,6 +244,12 @@ class GenericPath(Path):
         with np.errstate(invalid="ignore"):
             correction = after - before - log_q - log_ratio
         return new, np.where(np.isnan(correction), -np.inf, correction)
+
+    def integration_error(self, proposal: Grid | None, log_weights: np.ndarray) -> float:
+        """Return the mean over particles of what the nodes may have missed."""
+        if proposal is None:
+            return 0.0
+        return float(np.log1p(np.exp(log_weights) @ np.minimum(proposal.missed, 1e100)))
 
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
         """Return the coordinates by variable, still transformed."""

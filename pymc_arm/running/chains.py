@@ -54,6 +54,14 @@ class Chain:
         return predicted_variance(self.run.history)
 
     @property
+    def integration_error(self) -> float:
+        """How far log Z may be off because of what its integrals have not seen.
+
+        Steps err to the same side, so their errors add up.
+        """
+        return float(sum(info.integration_error for info in self.run.history))
+
+    @property
     def genealogy_variance(self) -> float:
         """The same from the founders of particles, which counts what they remember."""
         state = self.run.state

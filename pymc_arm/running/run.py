@@ -144,7 +144,9 @@ class PathRun:
                     self._path, self._finished, generators, self._workers
                 )
         self._estimates = estimate_chains(
-            self._refined, repaired="repaired_modes" in self._searched
+            self._refined,
+            integration_error=float(np.mean([c.integration_error for c in self._refined])),
+            repaired="repaired_modes" in self._searched,
         )
         error = self._estimates.sampling.standard_error
         chains = len(self._finished)

@@ -7,7 +7,6 @@ from pymc_arm.running.chains import Task, equally_weighted, spawn_generators
 from pymc_arm.running.pilot import pilot
 from pymc_arm.running.placement import Placement
 from pymc_arm.testing import GaussianChain, TiltedNormals
-from tests.replicates import deviation
 
 PATH = GaussianChain([0.5, -1.0, 2.0, 0.1])
 # gamma = exp(-a^2) tends to the default threshold, 0.7: the worst case of the stopping rule.
@@ -91,46 +90,3 @@ def test_a_chain_without_particles_has_no_draws():
         pytest.raises(ValueError, match="lost all of its particles"),
     ):
         pilot(Impossible([0.1, 0.2]), 10, np.random.default_rng(1), Settings())
-
-
-def test_a_pilot_hands_on_its_particles_and_its_positions():
-    path = TiltedNormals([0.1, 1.5, 0.1])
-    replay, counts = pilot(path, 200, np.random.default_rng(1), Settings())
-    assert counts == [200, 600, 200]
-    assert [replay.advance(n, None, None, 0.7) for n in (1, 2, 3)] == [2, 3, 4]
-    result = run(replay, np.random.default_rng(2), counts=counts, variant="rm")
-    assert [info.particles for info in result.history] == counts
-    assert replay.path is path
-
-
-def test_an_optimal_pilot_spends_the_budget_on_the_hard_step():
-    path = TiltedNormals([0.1, 1.5, 0.1])
-    _, counts = pilot(path, 200, np.random.default_rng(1), Settings(), optimal=True)
-    assert sum(counts) <= 600
-    assert counts[1] > 450
-    _, counts = pilot(path, 200, np.random.default_rng(1), Settings(), optimal=True, budget=60)
-    assert sum(counts) <= 60
-
-
-def test_a_pilot_of_one_distribution():
-    path = GaussianChain([0.3])
-    for optimal in (False, True):
-        replay, counts = pilot(path, 20, np.random.default_rng(1), Settings(), optimal=optimal)
-        assert counts == []
-        result = run(replay, np.random.default_rng(1), 20, counts=counts, variant="rm")
-        assert len(result.state.log_weights) == 20
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("optimal", [False, True])
-def test_a_run_after_a_pilot_is_unbiased_where_the_stopping_rule_is_not(optimal):
-    """Given the pilot, nothing depends on the run itself. False alarms: 6e-5 a case (4 s.e.).
-
-    ARM itself is 10 standard errors too low here (tests/algorithm/test_generators.py).
-    """
-    path, ratios = TiltedNormals([TILT_AT_THRESHOLD] * 2), []
-    for rng in np.random.default_rng(1).spawn(1000):
-        replay, counts = pilot(path, 10, rng, Settings(), optimal=optimal)
-        log_evidence = run(replay, rng, counts=counts, variant="rm").log_evidence
-        ratios.append(np.exp(log_evidence - path.exact_log_evidence))
-    assert deviation(np.array(ratios)) < 4

@@ -19,7 +19,7 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.tensor.variable import TensorVariable
 
 # The entries of the table register themselves.
-from pymc_arm.models.graph import elementwise, indexing, linear_algebra  # noqa: F401
+from pymc_arm.models.graph import elementwise, indexing, linear_algebra, loops  # noqa: F401
 from pymc_arm.models.graph.operations import array_function, perform_function
 from pymc_arm.models.graph.program import Instruction, Program
 
@@ -42,14 +42,11 @@ def compile_with_numpy(
         include=["fast_run", "py_only", *(["local_remove_all_assert"] if trusted else [])],
         exclude=["fusion", "inplace", "BlasOpt", "cxx_only", "numba"],
     )
+    # The rewrites alone: a function of PyTensor's would also compile what is inside of scans.
+    fgraph = FunctionGraph(list(inputs), list(outputs), clone=True)
     with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        function = pytensor.function(
-            list(inputs),
-            list(outputs),
-            mode=Mode(linker="py", optimizer=query),
-            on_unused_input="ignore",
-        )
-    return read_graph(function.maker.fgraph, by_perform)
+        Mode(linker="py", optimizer=query).optimizer.rewrite(fgraph)
+    return read_graph(fgraph, by_perform)
 
 
 def read_graph(fgraph: FunctionGraph, by_perform: bool = False) -> Program:

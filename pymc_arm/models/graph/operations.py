@@ -3,9 +3,9 @@
 An entry takes an operation and its node, and returns a function from the node's inputs to its
 outputs, or None where only a loop in Python would do. An operation without an entry runs its own
 ``perform``: most of PyTensor's operations are array operations already. The entries live in
-:mod:`~pymc_arm.models.graph.elementwise`, :mod:`~pymc_arm.models.graph.indexing` and
-:mod:`~pymc_arm.models.graph.linear_algebra`; a new one is registered there, and is tested against
-PyTensor there.
+:mod:`~pymc_arm.models.graph.elementwise`, :mod:`~pymc_arm.models.graph.indexing`,
+:mod:`~pymc_arm.models.graph.linear_algebra` and :mod:`~pymc_arm.models.graph.loops`; a new one is
+registered there, and is tested against PyTensor.
 """
 
 import functools
@@ -16,7 +16,6 @@ import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.random.op import RandomVariable
 
@@ -67,11 +66,6 @@ def _blockwise(operation: Blockwise, node: Apply) -> ArrayFunction | None:
 @array_function.register(RandomVariable)
 def _random(operation: RandomVariable, node: Apply) -> ArrayFunction:
     return draw_function(node) or perform_function(node)
-
-
-@array_function.register(Scan)
-def _scan(operation: Scan, node: Apply) -> None:
-    return None
 
 
 @array_function.register(OpFromGraph)

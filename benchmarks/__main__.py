@@ -9,6 +9,7 @@ MODULES = (
     "cold_start",
     "profile_run",
     "growth",
+    "nuts",
     "bias",
     "exploring_bias",
     "bayes_factors",

@@ -1,0 +1,124 @@
+"""The reference density q: a Student-t, or a few, around an affine map of a view.
+
+A chart y = center + L w makes the main component standard: in w it has mean zero and identity
+scale, so that q and its score cost next to nothing, and Hamiltonian moves need no other metric.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy
+
+from pymc_arm.models.reference.target import View
+
+__all__ = ["Chart", "Component", "StudentMixture"]
+
+
+class Chart:
+    """A target in whitened coordinates, y = center + L w.
+
+    Parameters
+    ----------
+    view
+        The target in its own coordinates.
+    center, factor
+        The affine map; L is square and need not be triangular.
+    """
+
+    def __init__(self, view: View, center: np.ndarray, factor: np.ndarray) -> None:
+        self.view, self.center, self.factor = view, center, factor
+        self.log_volume = float(np.linalg.slogdet(factor)[1])
+
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log f and its gradient at points w."""
+        values, gradients = self.view(self.to_view(points))
+        return values + self.log_volume, gradients @ self.factor
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f at points w."""
+        return self.view.log_density(self.to_view(points)) + self.log_volume
+
+    def to_view(self, points: np.ndarray) -> np.ndarray:
+        """Return y."""
+        return self.center + points @ self.factor.T
+
+    def from_view(self, points: np.ndarray) -> np.ndarray:
+        """Return w."""
+        whitened: np.ndarray = np.linalg.solve(self.factor, (points - self.center).T).T
+        return whitened
+
+
+@dataclass(frozen=True)
+class Component:
+    """A Student-t in w; without a factor its scale is the identity."""
+
+    log_weight: float
+    mean: np.ndarray
+    factor: np.ndarray | None
+    freedom: float
+
+    @cached_property
+    def _inverse(self) -> np.ndarray | None:
+        return None if self.factor is None else np.linalg.inv(self.factor)
+
+    @cached_property
+    def _constant(self) -> float:
+        dimension, freedom = len(self.mean), self.freedom
+        half = 0.5 * (freedom + dimension)
+        constant = scipy.special.gammaln(half) - scipy.special.gammaln(0.5 * freedom)
+        constant -= 0.5 * dimension * np.log(freedom * np.pi)
+        if self.factor is not None:
+            constant -= np.linalg.slogdet(self.factor)[1]
+        return float(constant)
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw points, (size, dimension)."""
+        noise = rng.normal(size=(size, len(self.mean)))
+        noise *= np.sqrt(self.freedom / rng.chisquare(self.freedom, size))[:, None]
+        return self.mean + (noise if self.factor is None else noise @ self.factor.T)
+
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-density and its gradient, without the weight."""
+        straight = points - self.mean
+        if self._inverse is not None:
+            straight = straight @ self._inverse.T
+        distances = (straight**2).sum(axis=1)
+        half = 0.5 * (self.freedom + straight.shape[1])
+        values = self._constant - half * np.log1p(distances / self.freedom)
+        scores = straight * (-2 * half / (self.freedom + distances))[:, None]
+        return values, scores if self._inverse is None else scores @ self._inverse
+
+
+@dataclass(frozen=True)
+class StudentMixture:
+    """The reference in w."""
+
+    components: tuple[Component, ...]
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates."""
+        return len(self.components[0].mean)
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw points, (size, dimension), in random order."""
+        if len(self.components) == 1:
+            return self.components[0].draw(rng, size)
+        weights = np.exp([part.log_weight for part in self.components])
+        counts = rng.multinomial(size, weights / weights.sum())
+        draws = [part.draw(rng, n) for part, n in zip(self.components, counts, strict=True)]
+        return np.concatenate(draws)[rng.permutation(size)]
+
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-density and its gradient."""
+        if len(self.components) == 1:
+            return self.components[0](points)
+        parts = [part(points) for part in self.components]
+        columns = np.stack(
+            [v + c.log_weight for (v, _), c in zip(parts, self.components, strict=True)], axis=1
+        )
+        values = np.logaddexp.reduce(columns, axis=1)
+        shares = np.exp(columns - values[:, None])
+        scores = sum(shares[:, k, None] * score for k, (_, score) in enumerate(parts))
+        return values, np.asarray(scores)

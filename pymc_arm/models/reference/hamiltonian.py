@@ -1,0 +1,131 @@
+"""Hamiltonian moves of a set of particles, tuned by the particles themselves.
+
+In whitened coordinates a trajectory of length pi / 2 forgets where it began if the target is
+Gaussian, whatever its dimension; the step size falls with d^(-1/4) only. So a few trajectories of a
+few steps make particles new. Step size and length are adapted from one sweep to the next over all
+particles, with a jitter for each, as Buchholz, Chopin and Jacob (2021) do in Sequential Monte
+Carlo. Sweeps are repeated until the particles have moved: the coordinate that remembers most, and
+the log-density, decide, and not the mean over coordinates.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["FORGOTTEN", "Sweeps", "correlation_with_start", "move"]
+
+ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+# The acceptance rate aimed at: the optimum for HMC in many dimensions is 0.65 (Beskos et al.,
+# 2013), and higher rates guard particles in tails.
+ACCEPTANCE = 0.8
+# Step size for a standard Gaussian at that rate, times d^(1/4).
+STEP = 1.3
+# How far step sizes of single particles vary: no particle is on a periodic orbit, and those where
+# the target is narrow accept some of the time.
+JITTER = (0.6, 1.1)
+# Trajectory lengths; pi / 2 is a quarter of the period of a standard Gaussian.
+LENGTH = (0.7, 1.2)
+# The correlation with the start that is small enough, besides what noise shows. 0.2 left a quarter
+# more variance of log Z on radon.
+FORGOTTEN = 0.1
+FEWEST_SWEEPS, MOST_SWEEPS = 2, 15
+MOST_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Sweeps:
+    """The moved points with their log-densities and gradients, and how it went."""
+
+    points: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+    acceptance_rate: float
+    memory: float
+    sweeps: int
+    evaluations: int
+
+
+def move(
+    rng: np.random.Generator,
+    target: ValueAndGradient,
+    points: np.ndarray,
+    most: int = MOST_SWEEPS,
+) -> Sweeps:
+    """Move points by trajectories that leave the target invariant.
+
+    Parameters
+    ----------
+    rng
+        The source of randomness.
+    target
+        Returns the log-density and its gradient at points.
+    points
+        (size, dimension), in coordinates where the target is about as wide in each direction.
+    most
+        The largest number of sweeps.
+    """
+    size, dimension = points.shape
+    values, gradients = target(points)
+    start_points, start_values = points, values
+    step, length = STEP * dimension**-0.25, np.pi / 2
+    rates, evaluations, memory, number = [], size, 1.0, 0
+    for number in range(1, most + 1):
+        steps = int(np.clip(np.ceil(length * rng.uniform(*LENGTH) / step), 1, MOST_STEPS))
+        proposal = _trajectory(rng, target, points, values, gradients, step, steps)
+        new_points, new_values, new_gradients, log_ratio = proposal
+        evaluations += size * steps
+        accepted = np.log(rng.random(size)) < log_ratio
+        points = np.where(accepted[:, None], new_points, points)
+        values = np.where(accepted, new_values, values)
+        gradients = np.where(accepted[:, None], new_gradients, gradients)
+        rate = float(np.mean(np.exp(np.minimum(log_ratio, 0.0))))
+        rates.append(rate)
+        latest = memory
+        memory = correlation_with_start(start_points, start_values, points, values)
+        if number >= FEWEST_SWEEPS and memory <= FORGOTTEN + 4 / np.sqrt(size):
+            break
+        # At a rate near zero the step is five times too long or more; near the aim it hardly moves.
+        step *= float(np.exp(np.clip(1.5 * (rate - ACCEPTANCE), -1.2, 0.2)))
+        if rate > 0.5 and number > 1 and memory > 0.6 * latest:
+            length *= 1.4  # the target is wider somewhere than the coordinates say
+    return Sweeps(points, values, gradients, float(np.mean(rates)), memory, number, evaluations)
+
+
+def _trajectory(
+    rng: np.random.Generator,
+    target: ValueAndGradient,
+    points: np.ndarray,
+    values: np.ndarray,
+    gradients: np.ndarray,
+    step: float,
+    steps: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return where leapfrog steps lead, and the log of the Metropolis ratio."""
+    momentum = rng.normal(size=points.shape)
+    steps_of = (step * rng.uniform(*JITTER, size=len(points)))[:, None]
+    energy = values - 0.5 * (momentum**2).sum(axis=1)
+    with np.errstate(all="ignore"):
+        momentum = momentum + 0.5 * steps_of * gradients
+        for number in range(steps):
+            points = points + steps_of * momentum
+            values, gradients = target(points)
+            momentum += (1.0 if number < steps - 1 else 0.5) * steps_of * gradients
+        log_ratio = values - 0.5 * (momentum**2).sum(axis=1) - energy
+    return points, values, gradients, np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+
+
+def correlation_with_start(
+    start_points: np.ndarray, start_values: np.ndarray, points: np.ndarray, values: np.ndarray
+) -> float:
+    """Return the largest correlation with the start, of a coordinate or of the log-density."""
+    before = np.column_stack([start_points, start_values])
+    after = np.column_stack([points, values])
+    usable = np.isfinite(before).all(axis=1) & np.isfinite(after).all(axis=1)
+    if usable.sum() < 3:
+        return 1.0
+    before, after = before[usable], after[usable]
+    before, after = before - before.mean(axis=0), after - after.mean(axis=0)
+    spread = np.sqrt((before**2).sum(axis=0) * (after**2).sum(axis=0))
+    return float(np.max(np.abs((before * after).sum(axis=0)) / np.maximum(spread, 1e-300)))

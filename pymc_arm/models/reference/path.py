@@ -1,0 +1,218 @@
+"""The path from a fitted reference q to the posterior: p_beta ~ q^(1 - beta) f^beta.
+
+It is the bridge of the paper's eq. (aisProb). q is normalised, so log Z_1 is zero exactly; beta is
+found by bisection on gamma, so that a q that fits is one step away from the posterior, and one that
+does not is a few more. Particles are points of the chart of q, where q is round.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pymc_arm.algorithm.path import Moved, Path, Smoothed
+from pymc_arm.algorithm.resampling import effective_sample_size
+from pymc_arm.algorithm.settings import Settings
+from pymc_arm.evidence.refine import FIRST_PROPOSALS
+from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
+from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.density import Chart
+from pymc_arm.models.reference.fit import Reference
+from pymc_arm.models.reference.hamiltonian import FORGOTTEN, correlation_with_start, move
+from pymc_arm.models.reference.target import SharedTarget
+from pymc_arm.models.reference.tempered import Tempered, furthest
+from pymc_arm.running.placement import Placement
+
+__all__ = ["Position", "ReferencePath"]
+
+# Above this overlap draws of q are accepted more often than not: a draw costs one value, where
+# a trajectory costs some eight gradients.
+INDEPENDENT = 0.5
+PROPOSALS = 3
+# Arrays of the size of all particles that a move holds: points, momenta, gradients, proposals.
+ARRAYS = 8
+
+
+@dataclass(frozen=True)
+class Position:
+    """The power of f, and the one before."""
+
+    beta: float = 0.0
+    previous: float = 0.0
+
+
+class _ChartSpace(FullSpace):
+    """All coordinates of a chart, with as few draws of the bridge's density as it takes.
+
+    The particles are good to 0.02 already; 20 draws for each, as from the prior, took ten of the 13
+    CPU seconds of a regression with 3020 rows, to an error of 0.0001.
+    """
+
+    proposals = FIRST_PROPOSALS
+
+    def fit_to(self, particles: Any) -> "_ChartSpace":
+        """Return the same space: points are particles."""
+        return _ChartSpace(self._path, points_are_particles=True)
+
+
+class ReferencePath(Path):
+    """Travels from a reference to the posterior of a model.
+
+    Parameters
+    ----------
+    path
+        The path of the model from its prior, without discrete variables and with a gradient.
+    reference
+        From :func:`pymc_arm.models.reference.fit_reference`.
+    """
+
+    length: int | None = None
+    start = Position()
+    placement = Placement.PROCESSES
+
+    def __init__(self, path: GenericPath, reference: Reference) -> None:
+        self.reference, self._path = reference, path
+        self.flat = path.flat
+        path.density.gradient.available()
+        view = SharedTarget(path).view(reference.shares)
+        self._chart = Chart(view, reference.center, reference.factor)
+        # ``advance`` and ``smooth`` ask for the same ratio, one after the other.
+        self._recent = threading.local()
+
+    @property
+    def model_path(self) -> GenericPath:
+        """The path from the prior."""
+        return self._path
+
+    def initialize(self, rng: np.random.Generator, size: int) -> tuple[np.ndarray, float]:
+        """Draw from q, which integrates to one."""
+        return self.reference.mixture.draw(rng, size), 0.0
+
+    def finished(self, n: Position) -> bool:
+        """Whether the posterior is reached."""
+        return n.beta == 1.0
+
+    def advance(
+        self, n: Position, particles: np.ndarray, log_weights: np.ndarray, threshold: float
+    ) -> Position:
+        """Go as far as the particles can follow, by bisection on gamma."""
+        ratio = self._log_ratio(particles)
+
+        def fraction_at(end: float) -> float:
+            with np.errstate(invalid="ignore"):
+                weights = (end - n.beta) * ratio + log_weights
+            return effective_sample_size(weights) / len(weights)
+
+        return Position(furthest(fraction_at, n.beta, threshold), n.beta)
+
+    def settings(self, **given: Any) -> Settings:
+        """Return the settings, by default with a resample at every step.
+
+        Beta goes until gamma is at the threshold; weights that are not made equal there would leave
+        nothing for the step that follows.
+        """
+        return super().settings(**{"resample_threshold": 1.0, **given})
+
+    def describe(self, n: Position) -> str:
+        """Return the power of the posterior that the particles have reached."""
+        return f"from the reference (beta {n.beta:.3g})"
+
+    def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
+        """Replace particles by draws of q where it fits, else follow Hamiltonian trajectories.
+
+        Both leave p_beta invariant; the second goes on until the start is forgotten.
+        """
+        if self.reference.overlap > INDEPENDENT:
+            moved, rate, memory = self._replace(rng, n, particles)
+            if memory <= FORGOTTEN + 4 / np.sqrt(len(particles)):
+                return Moved(moved, rate)
+            particles = moved
+        swept = move(rng, Tempered(self._chart, self.reference.mixture, n.beta), particles)
+        return Moved(swept.points, swept.acceptance_rate)
+
+    def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
+        """Return (beta' - beta) (log f - log q)."""
+        return Smoothed((n.beta - n.previous) * self._log_ratio(particles))
+
+    def augment(
+        self, rng: np.random.Generator, n: Position, particles: np.ndarray, proposal: Any
+    ) -> tuple[np.ndarray, float]:
+        """Return the particles: nothing comes in."""
+        return particles, 0.0
+
+    def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
+        """Return draws as the model's own path does."""
+        return self._path.posterior(rng, self.model_points(particles))
+
+    def model_points(self, particles: np.ndarray) -> np.ndarray:
+        """Return particles in the coordinates of the model's own path."""
+        return self._chart.view.to_model(self._chart.to_view(particles))[0]
+
+    def chart_points(self, points: np.ndarray) -> np.ndarray:
+        """Return points of the model's own path, such as prior draws, as particles."""
+        return self._chart.from_view(self._chart.view.from_model(points)[0])
+
+    def continuous(self, particles: np.ndarray) -> np.ndarray:
+        """Return the particles themselves."""
+        return particles
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f in the chart, normalised as log Z is."""
+        return self._chart.log_density(points)
+
+    def score(self, points: np.ndarray) -> np.ndarray:
+        """Return the gradient of log f in the chart."""
+        return self._chart(points)[1]
+
+    def spaces(self, particles: np.ndarray) -> Sequence[RefinementSpace]:
+        """Return the chart: coordinates that were made round are easy to fit."""
+        return [_ChartSpace(self)]
+
+    def particle_bytes(self) -> int:
+        """Return the size of a row and of what its move takes."""
+        return 8 * ARRAYS * self._path.plan.layout.dimension
+
+    def fixed_bytes(self) -> int:
+        """Return the size of the matrices of q and of the bridge, and of an evaluation."""
+        return 8 * 4 * self._path.plan.layout.dimension**2 + self._path.fixed_bytes()
+
+    def _replace(
+        self, rng: np.random.Generator, n: Position, particles: np.ndarray
+    ) -> tuple[np.ndarray, float, float]:
+        """Propose draws of q to each particle (independence Metropolis), a few times.
+
+        Returns the particles, the acceptance rate, and what they remember of the start.
+        """
+        start, start_ratio = particles, self._log_ratio(particles)
+        ratio, rates, memory = start_ratio, [], 1.0
+        for _ in range(PROPOSALS):
+            fresh = self.reference.mixture.draw(rng, len(particles))
+            fresh_ratio = self._log_ratio(fresh)
+            with np.errstate(invalid="ignore"):
+                difference = n.beta * (fresh_ratio - ratio)
+            accepted = np.log(rng.random(len(fresh))) < difference
+            particles = np.where(accepted[:, None], fresh, particles)
+            ratio = np.where(accepted, fresh_ratio, ratio)
+            rates.append(float(accepted.mean()))
+            memory = correlation_with_start(start, start_ratio, particles, ratio)
+            if memory <= FORGOTTEN:
+                break
+        return particles, float(np.mean(rates)), memory
+
+    def _log_ratio(self, particles: np.ndarray) -> np.ndarray:
+        recent = getattr(self._recent, "ratio", None)
+        if recent is None or recent[0] is not particles:
+            with np.errstate(invalid="ignore"):
+                ratio = self._chart.log_density(particles) - self.reference.mixture(particles)[0]
+            recent = particles, np.where(np.isnan(ratio), -np.inf, ratio)
+            self._recent.ratio = recent
+        return recent[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_recent"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._recent = threading.local()

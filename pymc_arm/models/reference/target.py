@@ -1,0 +1,230 @@
+"""The log-density of a model, with its gradient, in coordinates where the posterior is rounder.
+
+Coordinates that are normal given others, x = m(h) + s(h) z, may be seen as they are, as z, or as
+anything in between: x = share m(h) + s(h)^share y. With a share of 0 that is x, with 1 it is z. The
+best share of a coordinate is the part that the prior has in the precision of x given h, since the
+width of x then changes with s to just that power (Gorinova, Moore and Hoffman, 2020). Any share
+leaves log Z as it is; a poor one costs effort.
+
+The gradient in y is that in x, pulled back through m and s level by level. These are known from
+three points of each log-prior, so that it takes the gradient of a weighted sum of prior terms, and
+no second derivative nor a second graph of the likelihood, which took 25 s to compile for a 2PL.
+"""
+
+import warnings
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.replace import vectorize_graph
+
+from pymc_arm._compat import COMPILING
+from pymc_arm.models.coloring import add_by_owner
+from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.program import Program
+from pymc_arm.models.noncentered import NODES
+from pymc_arm.models.path import GenericPath
+
+__all__ = ["SharedTarget", "View"]
+
+# Points at which a gradient is compared with differences.
+TRIED = 8
+
+
+class SharedTarget:
+    """Value and gradient of log f in partly non-centred coordinates, for any shares.
+
+    Parameters
+    ----------
+    path
+        The path of a model without discrete variables whose gradient is available.
+    """
+
+    def __init__(self, path: GenericPath) -> None:
+        self.path = path
+        self.dimension = path.plan.layout.dimension
+        self._ones = np.ones(path.density.count)
+        levels = path._innovations._levels
+        #: The prior terms of all levels, in order, and where those of each level are among them.
+        self.terms = np.unique(np.concatenate([np.zeros(0, int), *(v.terms for v in levels)]))
+        self.places = [np.searchsorted(self.terms, level.terms) for level in levels]
+        self._program = self._compile() if len(self.terms) else None
+        #: The coordinates that can be seen in more than one way.
+        self.coordinates = (
+            path._innovations.coordinates if self._program is not None else np.zeros(0, dtype=int)
+        )
+
+    def view(self, shares: np.ndarray | None = None) -> "View":
+        """Return the target with some shares, by default with none: the model's coordinates."""
+        return View(self, np.zeros(self.dimension) if shares is None else shares)
+
+    def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log f and its gradient at points of the model.
+
+        Where there is no gradient (it comes as zero; far from the data, logits overflow) the
+        density counts as zero.
+        """
+        values, gradients = self.path.density.gradient(points, self._ones)
+        wrong = ~gradients.any(axis=1) | ~(values < np.inf)
+        values[wrong], gradients[wrong] = -np.inf, 0.0
+        return values + self.path.log_normalizer, gradients
+
+    def prior_terms(self, points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the terms of all levels, and the gradient of their sum with weights of each row.
+
+        Parameters
+        ----------
+        points
+            (size, dimension)
+        weights
+            (size, terms)
+        """
+        assert self._program is not None
+        *terms, gradient = self._program(points, weights)
+        return np.concatenate(terms, axis=1), gradient
+
+    def _compile(self) -> Program | None:
+        """Compile the prior terms of the levels; those of the data are not needed."""
+        x, pieces = self.path.density.gradient._graphs
+        firsts = self.path.density._firsts
+        rows = pt.tensor("X", dtype="float64", shape=(None, self.dimension))
+        row = pt.tensor("weights", dtype="float64", shape=(len(self.terms),))
+        weights = pt.tensor("W", dtype="float64", shape=(None, len(self.terms)))
+        piece_of = np.searchsorted(firsts, self.terms, side="right") - 1
+        try:
+            with COMPILING, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                total, values = pt.zeros(()), []
+                for number in np.unique(piece_of):  # in the order of the terms
+                    mine = np.flatnonzero(piece_of == number)
+                    local = self.terms[mine] - firsts[number]
+                    value = pieces[number][local]
+                    values.append(value)
+                    total += pt.sum(value * row[int(mine[0]) : int(mine[-1]) + 1])
+                graphs = vectorize_graph(
+                    [*values, pytensor.grad(total, x)], {x: rows, row: weights}
+                )
+                program = compile_with_numpy([rows, weights], *graphs, trusted=True)
+            return program if program.vectorized and self._is_right(program) else None
+        except Exception:  # the model's own coordinates are always there
+            return None
+
+    def _is_right(self, program: Program) -> bool:
+        """Whether the terms are those of the model, and the gradient agrees with differences."""
+        points = self.path.density._reference[:TRIED]
+        rng = np.random.default_rng(0)
+        weights = rng.normal(size=(len(points), len(self.terms)))
+        direction = 1e-5 * rng.normal(size=points.shape)
+        with np.errstate(all="ignore"):
+            *terms, gradient = program(points, weights)
+            found = np.concatenate(terms, axis=1)
+            expected = self.path.density.terms(points, self.terms)
+            ends = [
+                (weights * np.concatenate(program(place, weights)[:-1], axis=1)).sum(axis=1)
+                for place in (points + direction, points - direction)
+            ]
+            difference, slope = 0.5 * (ends[0] - ends[1]), (gradient * direction).sum(axis=1)
+        good = np.isfinite(expected).all(axis=1) & np.isfinite(difference) & np.isfinite(slope)
+        return bool(
+            good.any()
+            and np.allclose(found[good], expected[good], rtol=1e-6, atol=1e-6)
+            and np.median(np.abs(difference - slope)[good] / (1e-9 + np.abs(slope[good]))) < 1e-3
+        )
+
+
+class View:
+    """A target in the coordinates of some shares.
+
+    Parameters
+    ----------
+    target
+        The target for any shares.
+    shares
+        The share of each coordinate, between 0 and 1, (dimension,).
+    """
+
+    def __init__(self, target: SharedTarget, shares: np.ndarray) -> None:
+        self.target, self.shares = target, shares
+        self._levels = target.path._innovations._levels if shares.any() else []
+
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log f, (size,), and its gradient, (size, dimension), at points of the view."""
+        if not self._levels:
+            return self.target.evaluate(points)
+        inside, log_jacobian = self.to_model(points)
+        values, adjoint = np.full(len(points), -np.inf), np.zeros_like(points)
+        usable = np.isfinite(inside).all(axis=1) & np.isfinite(log_jacobian)
+        values[usable], adjoint[usable] = self.target.evaluate(inside[usable])
+        with np.errstate(all="ignore"):
+            for number in range(len(self._levels) - 1, -1, -1):
+                self._pull_back(number, points, inside, adjoint)
+            values = values + log_jacobian
+        wrong = ~np.isfinite(adjoint).all(axis=1) | ~(values < np.inf)
+        values[wrong], adjoint[wrong] = -np.inf, 0.0
+        return values, adjoint
+
+    def _pull_back(
+        self, number: int, points: np.ndarray, inside: np.ndarray, adjoint: np.ndarray
+    ) -> None:
+        """Turn the gradient with respect to the x of a level into that of its y and parents."""
+        level, target = self._levels[number], self.target
+        later = np.concatenate([v.coordinates for v in self._levels[number:]])
+        known = inside.copy()
+        known[:, later] = 0.0
+        size, count = len(points), len(level.representatives)
+        nodes = np.tile(known, (len(NODES), 1))
+        nodes[:, level.representatives] = np.repeat(NODES, size)[:, None]
+        found = target.path.density.terms(nodes, level.terms)
+        low, middle, high = np.split(add_by_owner(found, level.owner, count), len(NODES))
+        precision = 2 * middle - low - high
+        mean, log_scale = 0.5 * (high - low) / precision, -0.5 * np.log(precision)
+        share = self.shares[level.coordinates]
+        to_mean = share * adjoint[:, level.coordinates]
+        own = adjoint[:, level.coordinates] * np.exp(share * log_scale[:, level.place])
+        adjoint[:, level.coordinates] = own
+        to_scale = share * (own * points[:, level.coordinates] + 1)
+        to_scale, to_mean = (add_by_owner(part, level.place, count) for part in (to_scale, to_mean))
+        to_precision = -0.5 * to_scale / precision - to_mean * mean / precision
+        tilt = 0.5 * to_mean / precision
+        weights = np.zeros((len(nodes), len(target.terms)))
+        parts = [-tilt - to_precision, 2 * to_precision, tilt - to_precision]
+        weights[:, target.places[number]] = np.concatenate(parts)[:, level.owner]
+        _, gradient = target.prior_terms(nodes, weights)
+        gradient[:, later] = 0.0
+        adjoint += gradient.reshape(len(NODES), size, -1).sum(axis=0)
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f at points of the view."""
+        inside, log_scale = self.to_model(points)
+        usable = np.isfinite(inside).all(axis=1) & np.isfinite(log_scale)
+        values = np.full(len(points), -np.inf)
+        if usable.any():
+            values[usable] = self.target.path.log_density(inside[usable]) + log_scale[usable]
+        return values
+
+    def to_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coordinates of the model, and log |dx / dy|."""
+        return self._map(points, to_model=True)
+
+    def from_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the coordinates of the view, and log |dx / dy|."""
+        return self._map(points, to_model=False)
+
+    def _map(self, points: np.ndarray, *, to_model: bool) -> tuple[np.ndarray, np.ndarray]:
+        innovations = self.target.path._innovations
+        log_jacobian = np.zeros(len(points))
+        if not self._levels:
+            return points, log_jacobian
+        result, known = points.copy(), points.copy()
+        known[:, innovations.coordinates] = 0.0
+        with np.errstate(all="ignore"):
+            for level in self._levels:
+                mean, scale = innovations._normal(level, known)
+                share = self.shares[level.coordinates]
+                width, given = scale**share, points[:, level.coordinates]
+                moved = share * mean
+                found = moved + width * given if to_model else (given - moved) / width
+                result[:, level.coordinates] = found
+                known[:, level.coordinates] = found if to_model else given
+                log_jacobian += (share * np.log(scale)).sum(axis=1)
+        return result, log_jacobian

@@ -1,0 +1,73 @@
+"""Failures that a reference alone can't see are caught by the prior."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_arm import run
+from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference
+
+
+def far_modes():
+    """Two modes of equal mass, 14 and -14 standard deviations away."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 10, shape=3)
+        up, down = (-0.5 * pm.math.sum((x - m) ** 2) / 0.5**2 for m in (7.0, -7.0))
+        pm.Potential("y", pm.math.logaddexp(up, down))
+    volume = 1.5 * np.log(2 * np.pi) + 3 * np.log(0.5)
+    # Each mode is a Gaussian times the prior's density, up to a product of Gaussians.
+    variance = 100 + 0.25
+    prior = -1.5 * np.log(2 * np.pi * variance) - 1.5 * 49 / variance
+    return model, volume + prior + np.log(2)
+
+
+def spike_in_slab():
+    """A spike with as much mass as the slab around it, of 16 times its volume."""
+    with pm.Model() as model:
+        x = pm.Uniform("x", -1, 1, shape=4)
+        spike = -0.5 * pm.math.sum(x**2) / 0.01**2 - 4 * np.log(0.01 * np.sqrt(2 * np.pi))
+        pm.Potential("y", pm.math.logaddexp(np.log(16) + spike, 0.0))
+    return model, np.log(2)
+
+
+@pytest.fixture
+def one_mode():
+    """A reference with only one of the far modes in it."""
+    model, truth = far_modes()
+    path = compile_model(model)
+    path.density.gradient.available()
+    return path, fit_reference(path, starts=1), truth
+
+
+def test_a_missed_mode_is_seen(one_mode):
+    path, reference, truth = one_mode
+    assert reference.summits == 1
+    travelled = ReferencePath(path, reference)
+    done = run(travelled, np.random.default_rng(0), 300, resample_threshold=1.0)
+    assert done.log_evidence < truth - 0.5
+    guard = check_reference(travelled, done.log_evidence)
+    assert not guard.agrees
+    assert 0.2 < guard.outside < 0.8
+
+
+def test_several_starts_find_both_modes():
+    model, truth = far_modes()
+    path = compile_model(model)
+    path.density.gradient.available()
+    reference = fit_reference(path)
+    assert reference.summits == 2
+    travelled = ReferencePath(path, reference)
+    done = run(travelled, np.random.default_rng(0), 500, resample_threshold=1.0)
+    assert abs(done.log_evidence - truth) < 0.1
+    assert check_reference(travelled, done.log_evidence).agrees
+
+
+def test_a_missed_slab_is_seen():
+    model, truth = spike_in_slab()
+    path = compile_model(model)
+    path.density.gradient.available()
+    travelled = ReferencePath(path, fit_reference(path))
+    done = run(travelled, np.random.default_rng(0), 300, resample_threshold=1.0)
+    guard = check_reference(travelled, done.log_evidence)
+    assert not guard.agrees or abs(done.log_evidence - truth) < 0.1

@@ -1,0 +1,175 @@
+"""The reference path: views and gradients, fits, and log Z with exact truths.
+
+Statistical tests allow four standard errors, plus 0.005 for what adapting to the particles costs:
+a false alarm in about one of 10,000 runs, and seeds are fixed.
+"""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.stats import multivariate_normal
+
+from pymc_arm import run, sample_path
+from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.reference import ReferencePath, choose_path, fit_reference
+from pymc_arm.models.reference.density import Component, StudentMixture
+from pymc_arm.models.reference.hamiltonian import move
+from pymc_arm.models.reference.optimize import maximize
+from pymc_arm.models.reference.target import SharedTarget
+
+SETTINGS = {"resample_threshold": 1.0}
+
+
+def gaussian(dimension=8):
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(dimension, dimension))
+    data = 3 * rng.normal(size=dimension)
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=dimension)
+        pm.Normal("y", pm.math.dot(design, x), 1.0, observed=data)
+    covariance = 9 * design @ design.T + np.eye(dimension)
+    truth = multivariate_normal(np.zeros(dimension), covariance).logpdf(data)
+    gain = 9 * design.T @ np.linalg.inv(covariance)
+    return model, truth, gain @ data, np.sqrt(np.diag(9 * np.eye(dimension) - 9 * gain @ design))
+
+
+def schools():
+    effect = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
+    error = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
+    with pm.Model() as model:
+        mu = pm.Normal("mu", 0, 5)
+        tau = pm.HalfCauchy("tau", 5)
+        theta = pm.Normal("theta", mu, tau, shape=8)
+        pm.Normal("y", theta, error, observed=effect)
+    # The effects are integrated in closed form, mu too; tau on a grid of log tau.
+    log_tau = np.linspace(-12, 8, 4001)
+    values = []
+    for tau_value in np.exp(log_tau):
+        covariance = np.diag(error**2 + tau_value**2) + 25.0
+        likelihood = multivariate_normal(np.zeros(8), covariance).logpdf(effect)
+        prior = np.log(2 / (np.pi * 5 * (1 + (tau_value / 5) ** 2)))
+        values.append(likelihood + prior + np.log(tau_value))
+    truth = np.logaddexp.reduce(values) + np.log(log_tau[1] - log_tau[0])
+    return model, truth
+
+
+def funnel():
+    with pm.Model() as model:
+        v = pm.Normal("v", 0, 3)
+        pm.Normal("x", 0, pm.math.exp(v / 2), shape=9)
+    return model, 0.0
+
+
+def estimate(model, seed, size=500):
+    path = compile_model(model)
+    path.density.gradient.available()
+    reference = fit_reference(path)
+    done = run(
+        ReferencePath(path, reference), np.random.default_rng(seed), particles=size, **SETTINGS
+    )
+    error = np.sqrt(sum(info.predicted_variance for info in done.history))
+    return done, error, reference
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_gradient_of_a_view_agrees_with_differences(share):
+    path = compile_model(schools()[0])
+    path.density.gradient.available()
+    target = SharedTarget(path)
+    assert len(target.coordinates) == 8
+    shares = np.zeros(target.dimension)
+    shares[target.coordinates] = share
+    view = target.view(shares)
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(5, target.dimension))
+    inside, _ = view.to_model(points)
+    np.testing.assert_allclose(view.from_model(inside)[0], points, rtol=1e-9, atol=1e-9)
+    values, gradients = view(points)
+    np.testing.assert_allclose(values, view.log_density(points), rtol=1e-9)
+    step = 1e-5 * rng.normal(size=points.shape)
+    difference = 0.5 * (view(points + step)[0] - view(points - step)[0])
+    np.testing.assert_allclose((gradients * step).sum(axis=1), difference, rtol=1e-4, atol=1e-9)
+
+
+def test_climbs_end_at_the_summit_of_a_gaussian():
+    precision = np.diag([1.0, 100.0, 0.01])
+
+    def density(points):
+        return -0.5 * np.einsum("ni,ij,nj->n", points, precision, points), -points @ precision
+
+    starts = 5 * np.random.default_rng(0).normal(size=(6, 3))
+    ended = maximize(density, starts, np.ones(3))
+    np.testing.assert_allclose(ended.values, 0.0, atol=1e-3)
+
+
+def test_score_of_a_mixture_agrees_with_differences():
+    rng = np.random.default_rng(0)
+    parts = (
+        Component(np.log(0.3), np.zeros(3), None, 5.0),
+        Component(np.log(0.7), np.full(3, 2.0), np.diag([1.0, 0.5, 2.0]), 9.0),
+    )
+    mixture = StudentMixture(parts)
+    points, step = rng.normal(size=(4, 3)), 1e-6 * rng.normal(size=(4, 3))
+    difference = 0.5 * (mixture(points + step)[0] - mixture(points - step)[0])
+    np.testing.assert_allclose((mixture(points)[1] * step).sum(axis=1), difference, rtol=1e-4)
+
+
+def test_moves_leave_a_student_invariant():
+    component = Component(0.0, np.zeros(5), None, 6.0)
+    rng = np.random.default_rng(0)
+    swept = move(rng, component, component.draw(rng, 4000))
+    # The variance of a coordinate is 6 / 4; its own has a standard deviation of 0.08 here.
+    assert np.all(np.abs(swept.points.var(axis=0) - 1.5) < 0.35)
+    assert np.all(np.abs(swept.points.mean(axis=0)) < 4 * np.sqrt(1.5 / 4000))
+    assert swept.acceptance_rate > 0.6
+
+
+def test_gaussian_is_one_step_and_exact():
+    model, truth, mean, deviation = gaussian()
+    done, error, reference = estimate(model, 1)
+    assert reference.overlap > 0.9
+    assert len(done.history) == 1
+    assert abs(done.log_evidence - truth) < 4 * error + 0.005
+    path = compile_model(model)
+    result = sample_path(
+        ReferencePath(path, reference),
+        draws=400,
+        chains=2,
+        random_seed=1,
+        progressbar=False,
+        **SETTINGS,
+    )
+    se = result.attrs["log_marginal_likelihood_se"]
+    assert abs(result.attrs["log_marginal_likelihood"] - truth) < 4 * se + 0.005
+    draws = np.asarray(result["posterior"]["x"]).reshape(-1, len(mean))
+    assert np.all(np.abs(draws.mean(axis=0) - mean) < 5 * deviation / np.sqrt(800))
+    assert np.all(np.abs(draws.std(axis=0) / deviation - 1) < 5 / np.sqrt(2 * 800))
+
+
+@pytest.mark.parametrize("problem", [schools, funnel])
+def test_hierarchies_are_right_in_standard_errors(problem):
+    model, truth = problem()
+    found = [estimate(model, seed)[:2] for seed in range(3)]
+    mean = np.logaddexp.reduce([done.log_evidence for done, _ in found]) - np.log(3)
+    error = np.sqrt(sum(error**2 for _, error in found)) / 3
+    assert abs(mean - truth) < 4 * error + 0.02
+    assert error < 0.1
+
+
+def test_same_seed_same_result():
+    model = gaussian()[0]
+    first, second = (estimate(model, 3)[0] for _ in range(2))
+    assert first.log_evidence == second.log_evidence
+
+
+def test_choice_gives_its_reason():
+    with pm.Model() as discrete:
+        k = pm.Poisson("k", 3.0)
+        pm.Normal("y", k, 1.0, observed=2.0)
+    choice = choose_path(compile_model(discrete))
+    assert "k is discrete" in choice.reason
+    small = choose_path(compile_model(gaussian(2)[0]))
+    assert "starts at the prior" in small.reason
+    large = choose_path(compile_model(gaussian(40)[0]))
+    assert isinstance(large.path, ReferencePath)
+    assert "starts at a reference" in large.reason

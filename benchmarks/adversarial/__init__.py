@@ -17,6 +17,8 @@ _MODULES = (
     "vague",
     "regressions",
     "tempering",
+    "supports",
+    "transforms",
 )
 
 _MEMBERS: dict[str, tuple[Adversary, ...]] = {

@@ -1,9 +1,11 @@
 """A process that samples one adversary after the other.
 
-It can be stopped with all that it has started, and it measures its own time. The limit of a run
-begins when the imports are done.
+It can be stopped with all that it has started, and it measures its own time. The limit of a run is
+in CPU seconds, so that a busy machine does not turn answers into timeouts; it begins when the
+imports are done, and the system enforces it, since native code does not hear signals.
 """
 
+import contextlib
 import logging
 import multiprocessing
 import os
@@ -17,6 +19,9 @@ from typing import Any
 import numpy as np
 
 __all__ = ["Child", "Outcome"]
+
+# A run that waits for something uses no CPU; it is ended after this many times its limit.
+WALL_FACTOR = 15
 
 
 @dataclass(frozen=True)
@@ -78,20 +83,24 @@ class Child:
         """Sample once; the process is ended where it takes longer than the limit."""
         if self._process is None:
             self._start()
-        self._connection.send((name, seed))
+        self._connection.send((name, seed, time_limit))
         try:
-            if self._connection.poll(time_limit):
+            if self._connection.poll(WALL_FACTOR * time_limit):
                 return Outcome(name, seed, truth=truth, **self._connection.recv())
-            outcome = Outcome(name, seed, "timeout", truth, message=f"over {time_limit:.0f} s")
+            status, message = "timeout", f"over {WALL_FACTOR * time_limit:.0f} s of wall time"
         except EOFError:
-            outcome = Outcome(name, seed, "crash", truth, message="the process ended")
+            self._process.join()
+            status, message = "crash", f"the process ended with {self._process.exitcode}"
+            if self._process.exitcode == -signal.SIGXCPU:
+                status, message = "timeout", f"over {time_limit:.0f} CPU s"
         self.stop()
-        return outcome
+        return Outcome(name, seed, status, truth, message=message)
 
     def stop(self) -> None:
         """End the process and what it has started."""
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.join()
             self._process = None
 
@@ -120,12 +129,14 @@ def _serve(connection: Connection, draws: int, cores: int) -> None:
     connection.send("ready")
     while True:
         try:
-            name, seed = connection.recv()
+            name, seed, time_limit = connection.recv()
         except EOFError:
             return
         problem = PROBLEMS[name]
         moments = problem.answer.moments
         started = _cpu_seconds()
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(np.ceil(started + time_limit)), hard))
         record: dict[str, Any] = {"status": "done"}
         try:
             tree = pymc_arm.sample(

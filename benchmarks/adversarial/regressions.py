@@ -35,7 +35,7 @@ def linear(
     reason: str,
     by_column: bool = False,
 ) -> Adversary:
-    """A linear regression with independent normal coefficients.
+    """Make a linear regression with independent normal coefficients.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def g_prior() -> Adversary:
 
 
 def poisson_regression(name: str, raw: bool) -> Adversary:
-    """Counts by age in years: the intercept and the slope are almost collinear when raw."""
+    """Make counts by age in years: the intercept and the slope are almost collinear when raw."""
     rng = np.random.default_rng(5)
     ages = np.sort(rng.uniform(25, 75, 60))
     counts = rng.poisson(np.exp(-1.5 + 0.05 * ages))

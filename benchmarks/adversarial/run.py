@@ -2,7 +2,7 @@
 
 ``python -m benchmarks adversarial [NAME ...] [--families NAME ...] [--seeds 10] [--draws 1000]
 [--time-limit 60] [--csv FILE] [--jobs 1] [--cores 1]`` runs each model with each seed in a child
-process with a limit on wall time. It prints a line for each model, the runs that need a look, and
+process with a limit on CPU time. It prints a line for each model, the runs that need a look, and
 totals: *silently wrong* is a verdict "ok" with an error beyond max(0.05, 5 standard errors); a
 *false alarm* is another verdict although the error is within 2 standard errors and below 0.05.
 With ``--csv`` every run is a line of the file, and runs that are in it are not repeated.
@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--draws", type=int, default=1000)
-    parser.add_argument("--time-limit", type=float, default=60.0, help="wall seconds of a run")
+    parser.add_argument("--time-limit", type=float, default=60.0, help="CPU seconds of a run")
     parser.add_argument("--csv", type=Path, help="a file that every run is added to")
     parser.add_argument("--jobs", type=int, default=1, help="models at the same time")
     parser.add_argument("--cores", type=int, default=1, help="chains of a model at the same time")
@@ -179,7 +179,7 @@ def _print_remarks(outcomes: Sequence[Outcome]) -> None:
 
 
 def totals(outcomes: Sequence[Outcome]) -> str:
-    """The last lines: counts over all runs."""
+    """Return the last lines: counts over all runs."""
     finished = [outcome for outcome in outcomes if outcome.status == "done"]
     ok = [outcome for outcome in finished if outcome.verdict == "ok"]
     covered = sum(outcome.low <= outcome.truth <= outcome.high for outcome in ok)

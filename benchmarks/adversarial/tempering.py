@@ -16,7 +16,7 @@ __all__ = ["PROBLEMS"]
 
 
 def precise_readings(name: str, size: int, prior: float, noise: float) -> Adversary:
-    """Sums of neighbours read precisely, so that no coordinate stands alone."""
+    """Make sums of neighbours read precisely, so that no coordinate stands alone."""
     rng = np.random.default_rng(size)
     design = np.eye(size) + np.tril(np.full((size, size), 0.5), -1)
     readings = design @ rng.normal(0, prior, size)

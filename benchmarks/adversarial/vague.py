@@ -39,7 +39,7 @@ def _logit_rule(upper: float, rule: Rule) -> Rule:
 
 
 def vague_precision(name: str, epsilon: float) -> Adversary:
-    """A precision under Gamma(eps, eps)."""
+    """Make a precision under Gamma(eps, eps)."""
     values = 3.0 * (VALUES - VALUES.mean())
 
     def build() -> pm.Model:
@@ -342,9 +342,7 @@ def vague_beta(name: str, heads: list[int], trials: int, epsilon: float) -> Adve
         solve,
         "closed form",
         f"Beta({epsilon}, {epsilon}), and shares at the corners",
-        Plan(independent={"share": rule}, draws=0)
-        if nearly_exact and max(heads) < trials
-        else None,
+        Plan(independent={"share": rule}, draws=0) if nearly_exact else None,
         second=lambda: float(
             sum(stats.betabinom.logpmf(count, trials, epsilon, epsilon) for count in seen)
         ),

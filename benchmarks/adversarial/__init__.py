@@ -19,6 +19,7 @@ _MODULES = (
     "tempering",
     "supports",
     "transforms",
+    "modes",
 )
 
 _MEMBERS: dict[str, tuple[Adversary, ...]] = {

@@ -12,9 +12,9 @@ import pytensor.tensor as pt
 from pymc.distributions import transforms
 from pymc.logprob.transforms import Transform
 from scipy import stats
-from scipy.special import betaln, gammaln, i0e, logsumexp
+from scipy.special import betaln, gammaln, i0e
 
-from benchmarks.adversarial.exact import log_order_probability, mixed, solve_on_grid
+from benchmarks.adversarial.exact import log_order_probability, solve_on_grid
 from benchmarks.adversarial.problem import Adversary, Answer
 from benchmarks.suite.integrate import Plan
 from benchmarks.suite.numerics import gauss_legendre, log_multivariate_normal
@@ -323,7 +323,7 @@ def correlations(size: int) -> Adversary:
         return Answer(float(log_volume - ((1 + counts) * np.log(2)).sum()))
 
     def second() -> float:
-        """The determinant is a product over a vine of independent partial correlations."""
+        """Take the determinant as a product over a vine of independent partial correlations."""
         total = 0.0
         for step in range(1, size):
             b = eta + (size - 1 - step) / 2

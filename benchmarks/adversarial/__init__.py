@@ -20,6 +20,7 @@ _MODULES = (
     "supports",
     "transforms",
     "modes",
+    "groups",
 )
 
 _MEMBERS: dict[str, tuple[Adversary, ...]] = {

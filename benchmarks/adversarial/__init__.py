@@ -21,6 +21,7 @@ _MODULES = (
     "transforms",
     "modes",
     "groups",
+    "structure",
 )
 
 _MEMBERS: dict[str, tuple[Adversary, ...]] = {

@@ -8,7 +8,7 @@ import pymc as pm
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from benchmarks.adversarial.exact import log_half_cauchy, log_unknown_mean, mixed, solve_on_grid
+from benchmarks.adversarial.exact import log_half_cauchy, log_unknown_mean, solve_on_grid
 from benchmarks.adversarial.problem import Adversary, Answer
 from benchmarks.suite.integrate import Plan
 from benchmarks.suite.numerics import gauss_legendre, log_multivariate_normal

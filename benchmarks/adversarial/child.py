@@ -81,14 +81,14 @@ class Child:
 
     def run(self, name: str, seed: int, truth: float, time_limit: float) -> Outcome:
         """Sample once; the process is ended where it takes longer than the limit."""
-        if self._process is None:
-            self._start()
-        self._connection.send((name, seed, time_limit))
         try:
+            if self._process is None:
+                self._start()
+            self._connection.send((name, seed, time_limit))
             if self._connection.poll(WALL_FACTOR * time_limit):
                 return Outcome(name, seed, truth=truth, **self._connection.recv())
             status, message = "timeout", f"over {WALL_FACTOR * time_limit:.0f} s of wall time"
-        except EOFError:
+        except (EOFError, BrokenPipeError):
             self._process.join()
             status, message = "crash", f"the process ended with {self._process.exitcode}"
             if self._process.exitcode == -signal.SIGXCPU:

@@ -6,7 +6,7 @@ Given the scales, the groups integrate out in closed form or one at a time.
 import numpy as np
 import pymc as pm
 from scipy import stats
-from scipy.special import gammaln, logsumexp
+from scipy.special import betaln, gammaln, log_expit, logsumexp
 
 from benchmarks.adversarial.exact import log_half_cauchy, log_unknown_mean, solve_on_grid
 from benchmarks.adversarial.problem import Adversary, Answer
@@ -77,7 +77,7 @@ def intercepts(
     if not known_noise:
         grid["noise"] = gauss_legendre(-0.6, 0.7, 5, 6)
     if groups > 50:
-        grid = {"spread": gauss_legendre(-2, 1.5, 12, 6)}
+        grid = {"spread": gauss_legendre(-1.4, 0.8, 6, 6)}
     return Adversary(
         name,
         build,
@@ -223,16 +223,27 @@ def beta_binomial_groups() -> Adversary:
             moments={"log concentration": lambda log_concentration: log_concentration},
         )
 
+    def second() -> float:
+        """Integrate the shares by quadrature in their log-odds."""
+        log_size, log_weights = gauss_legendre(-3, 5.5, 24, 8)
+        size = np.exp(log_size)[:, None]
+        odds, log_odds_weights = gauss_legendre(-400, 60, 500, 8)
+        log_share, log_rest = log_expit(odds), log_expit(-odds)
+        total = stats.expon.logpdf(size[:, 0], scale=10) + log_size + log_weights
+        log_beta = betaln(0.25 * size[:, 0], 0.75 * size[:, 0])
+        for hit, trial in zip(hits, trials, strict=True):
+            log_terms = (0.25 * size + hit) * log_share + (0.75 * size + trial - hit) * log_rest
+            log_choose = gammaln(trial + 1) - gammaln(hit + 1) - gammaln(trial - hit + 1)
+            total = total + logsumexp(log_terms + log_odds_weights, axis=1) - log_beta + log_choose
+        return float(logsumexp(total))
+
     return Adversary(
         "beta_binomial_groups",
         build,
         solve,
         "1-D quadrature over the closed form",
         "shares near zero under a small concentration",
-        Plan(
-            grid={"concentration": gauss_legendre(-1.5, 5, 10, 6)},
-            independent={"share": gauss_legendre(-60, 12, 30, 8)},
-        ),
+        second=second,
     )
 
 
@@ -266,19 +277,28 @@ def gamma_poisson_groups() -> Adversary:
             moments={"shape": lambda log_shape, log_scale: np.exp(log_shape) + 0 * log_scale},
         )
 
+    def second() -> float:
+        """Use the negative binomial probabilities of SciPy, and other rules."""
+
+        def log_terms(log_shape: np.ndarray, log_scale: np.ndarray) -> np.ndarray:
+            shape, scale = np.exp(log_shape), np.exp(log_scale)
+            total = stats.expon.logpdf(shape) + log_shape
+            total = total + stats.gamma.logpdf(scale, 0.1) + log_scale
+            for count, time in zip(failures, hours, strict=True):
+                total = total + stats.nbinom.logpmf(count, shape, scale / (scale + time))
+            return total
+
+        return solve_on_grid(
+            log_terms, gauss_legendre(-6, 4, 24, 8), gauss_legendre(-30, 4, 40, 8)
+        ).log_evidence
+
     return Adversary(
         "pumps",
         build,
         solve,
         "2-D quadrature over the closed form",
         "BUGS pumps: the prior Gamma(0.1, 1)",
-        Plan(
-            grid={
-                "shape": gauss_legendre(-3, 2, 6, 6),
-                "scale": gauss_legendre(-7, 2.5, 9, 6),
-            },
-            independent={"rate": gauss_legendre(-14, 5, 24, 5)},
-        ),
+        second=second,
     )
 
 

@@ -272,7 +272,7 @@ def gaussian_process(name: str, latent: bool) -> Adversary:
     plan = (
         Plan(gaussian=("unit",), grid={"noise": gauss_legendre(-7, 1.5, 20, 6)})
         if latent
-        else Plan(grid={"length": gauss_legendre(-3, 10, 20, 4)})
+        else Plan(grid={"length": gauss_legendre(-3, 10, 30, 5)})
     )
     return Adversary(
         name,

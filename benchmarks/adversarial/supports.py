@@ -489,6 +489,7 @@ def overdispersed_trials() -> Adversary:
         solve,
         "finite sums",
         "supports of 4, 51 and 1001 values in one variable, peaked at their ends",
+        Plan(independent={"hits": counting(0, 1000)}),
         second=lambda: float(
             sum(
                 np.log(

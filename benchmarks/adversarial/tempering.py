@@ -10,6 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 from benchmarks.adversarial.exact import GaussianRegression, mixed, solve_on_grid
 from benchmarks.adversarial.problem import Adversary, Answer
+from benchmarks.suite.integrate import Plan
 from benchmarks.suite.numerics import gauss_legendre, log_multivariate_normal
 
 __all__ = ["PROBLEMS"]
@@ -48,7 +49,8 @@ def precise_readings(name: str, size: int, prior: float, noise: float) -> Advers
         solve,
         "Gaussian algebra",
         f"{size} dimensions, prior over noise {prior / noise:g}",
-        second=second,
+        Plan(gaussian=("position",)),
+        second,
     )
 
 
@@ -85,7 +87,8 @@ def precise_regression() -> Adversary:
         solve,
         "Gaussian algebra",
         "noise of 1e-4 and coefficients ~ N(0, 10): a range of 1e13",
-        second=second,
+        Plan(gaussian=("weight",)),
+        second,
     )
 
 
@@ -127,7 +130,8 @@ def large_counts() -> Adversary:
         solve,
         "1-D quadrature around the peak",
         "counts of 1e7 whose log rate is N(0, 10): likelihoods of -1e20",
-        second=second,
+        Plan(grid={"log_rate": gauss_legendre(16.115, 16.122, 60, 8)}),
+        second,
     )
 
 
@@ -155,6 +159,7 @@ def chain_of_scales() -> Adversary:
         solve,
         "Gaussian algebra",
         "each level is a thousandth of the one above",
+        Plan(gaussian=("first", "second", "third")),
         second=lambda: float(
             log_multivariate_normal(np.array([123.456]), 0.0, np.array([[1e6 + 1 + 1e-6 + 1e-12]]))
         ),
@@ -209,7 +214,8 @@ def many_rows() -> Adversary:
         solve,
         "1-D quadrature over Gaussian algebra",
         "a hundred thousand rows, and a scale that may be near zero under the prior",
-        second=second,
+        Plan(gaussian=("mean",), grid={"scale": gauss_legendre(0.66, 0.72, 5, 8)}),
+        second,
     )
 
 

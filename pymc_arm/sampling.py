@@ -25,10 +25,11 @@ from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.families.registry import find_family
-from pymc_arm.models.compiled import ModelPath, compile_model
+from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.identity import model_identity
 from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
+from pymc_arm.models.reference import ReferencePath, start_model
 from pymc_arm.results import make_inference_tree
 from pymc_arm.running.backends import make_runner
 from pymc_arm.running.checkpoint.identity import path_identity
@@ -51,6 +52,7 @@ def sample(
     variant: Literal["arm", "rm", "anticipate", "reseed"] = "arm",
     threshold: float | None = None,
     max_rounds: int | None = None,
+    start: Literal["auto", "prior", "reference"] = "auto",
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
@@ -91,6 +93,11 @@ def sample(
         tempered in; by default the path's own, which is 0.7 unless a family says otherwise.
     max_rounds
         i_max, the largest number of generate rounds in a step; by default the path's own, 3.
+    start
+        ``"prior"``: particles start at prior draws, and variables and data come in step by step.
+        ``"reference"``: they start at a density q that is fitted to the posterior by its gradient,
+        and go from there: far quicker where there are many data or variables. ``"auto"`` takes
+        the second where it pays; :func:`plan` says which and why.
     order
         ``"auto"``, ``"random"``, or a list of names and ``(name, index)`` pairs: the order in
         which variables come in. :func:`plan` shows it.
@@ -167,6 +174,7 @@ def sample(
     call = ModelCall(
         model,
         options,
+        start=start,
         order=order,
         family=family,
         return_inferencedata=return_inferencedata,
@@ -196,6 +204,7 @@ class ModelCall:
         model: pm.Model | None,
         options: Options,
         *,
+        start: Literal["auto", "prior", "reference"] = "auto",
         order: str | Sequence[Any] = "auto",
         family: str = "auto",
         return_inferencedata: bool = True,
@@ -212,6 +221,7 @@ class ModelCall:
         if unknown:
             raise ValueError(f"idata_kwargs has {unknown}; only 'log_likelihood' is understood.")
         check_choice("settings", settings, ("default", "paper"))
+        check_choice("start", start, ("auto", "prior", "reference"))
         # What is None was not given: the path has a default for it.
         self._given = {name: value for name, value in (given or {}).items() if value is not None}
         self._paper = settings == "paper"
@@ -224,10 +234,14 @@ class ModelCall:
             remedy = "give family_kwargs={'order': ...}, or family='generic'"
             raise ValueError(f"order={order!r} is not for the family {chosen.name!r}: {remedy}.")
         self._family = chosen
+        # The paper's settings, its variants and its allocations are about the path from the prior.
+        plain = self._given.get("variant", "arm") == "arm" and options.allocation == "adaptive"
+        if start == "auto" and (self._paper or not plain):
+            start = "prior"
         self._recipe: Callable[[], Path]
         if chosen is None:
             self._recipe = functools.partial(
-                compile_model, self.model, order=order, backend=backend
+                _make_path, self.model, start=start, order=order, backend=backend
             )
         else:
             self._recipe = functools.partial(chosen.build, self.model, **dict(family_kwargs or {}))
@@ -239,10 +253,12 @@ class ModelCall:
         with COMPILING:
             path = self._recipe()
         self._recorded = {"family": "generic" if self._family is None else self._family.name}
-        if isinstance(path, ModelPath):
-            self._recorded["backend"] = path.density.backend
+        compiled = path.model_path if isinstance(path, ReferencePath) else path
+        if isinstance(compiled, ModelPath):
+            self._recorded["start"] = "prior" if path is compiled else "reference"
+            self._recorded["backend"] = compiled.density.backend
             self._recorded["corrections"] = "; ".join(
-                f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in path.corrections
+                f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in compiled.corrections
             )
         options = self.options
         _log.info(
@@ -283,6 +299,10 @@ class ModelCall:
         return result
 
 
+def _make_path(model: pm.Model, **options: Any) -> Path:
+    return start_model(model, **options).path
+
+
 def path_settings(path: Path, paper: bool, given: Mapping[str, Any]) -> Settings:
     """Return the paper's settings, or the path's own, with those that are given."""
     return Settings.paper(**given) if paper else path.settings(**given)
@@ -294,12 +314,13 @@ def plan(
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
     backend: str | None = None,
+    start: Literal["auto", "prior", "reference"] = "auto",
 ) -> Plan | FamilyPlan:
     """Return the steps that :func:`sample` would take, before anything runs.
 
     Parameters
     ----------
-    model, order, family, backend
+    model, order, family, backend, start
         As in :func:`sample`.
 
     Returns
@@ -323,6 +344,7 @@ def plan(
     1     p           quadrature     y                   3      180
     cost: evaluations of terms a particle, 180 in all; moves come on top
     family: generic; evaluated with numpy
+    starts at the prior: 3 terms of 1 coordinates are quick from there
     not rbm: no free variable is a pymc_arm.RBM
     not gpc: its free variable p is not a Gaussian vector
     """
@@ -330,9 +352,12 @@ def plan(
     chosen, answers = find_family(model, family)
     if chosen is not None:
         return FamilyPlan(chosen.name, answers[chosen.name].reason)
-    made = compile_model(model, order=order, backend=backend).plan
+    choice = start_model(model, start=start, order=order, backend=backend)
+    path = choice.path.model_path if isinstance(choice.path, ReferencePath) else choice.path
+    assert isinstance(path, ModelPath)
+    made = path.plan
     reasons = tuple(f"not {name}: {match.reason}" for name, match in answers.items())
-    return Plan(**{**vars(made), "notes": (*made.notes, *reasons)})
+    return Plan(**{**vars(made), "notes": (choice.reason, *made.notes, *reasons)})
 
 
 def sample_path(

@@ -36,6 +36,7 @@ __all__ = ["run_models"]
 
 # The arguments of a call that are neither options of a run nor settings of the algorithm.
 CALL_ARGUMENTS = (
+    "start",
     "order",
     "family",
     "return_inferencedata",

@@ -354,7 +354,7 @@ def _log_between(high: TensorVariable, low: TensorVariable) -> TensorVariable:
 
 
 def _log_steps(left: TensorVariable, right: TensorVariable) -> TensorVariable | None:
-    """Return the logarithms of the steps from 0 over sigmoids to 1, as an ordered logit has them."""
+    """Return logarithms of the steps from 0 over sigmoids to 1, as an ordered logit has them."""
     if any(one.owner is None or not isinstance(one.owner.op, Subtensor) for one in (left, right)):
         return None
     joined = left.owner.inputs[0]

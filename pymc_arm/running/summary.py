@@ -26,8 +26,8 @@ class RunSummary:
     whether draws were made through q or are particles, ``independent_draws`` how many independent
     ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
-    ``repaired_share`` of modes that they have missed and q has found. ``family``, ``backend`` and
-    ``corrections`` are those of a model.
+    ``repaired_share`` of modes that they have missed and q has found. ``family``, ``start``,
+    ``backend`` and ``corrections`` are those of a model.
     """
 
     draws: int
@@ -53,6 +53,7 @@ class RunSummary:
     missed_expected_share: float | None = None
     missed_found_share: float | None = None
     family: str | None = None
+    start: str | None = None
     backend: str | None = None
     corrections: str | None = None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path as FilePath
 from typing import Any, Literal
 
 import numpy as np
@@ -29,9 +30,9 @@ from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.identity import model_identity
 from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
-from pymc_arm.models.reference import ReferencePath, start_model
+from pymc_arm.models.reference import ReferencePath, check_reference, start_model
 from pymc_arm.results import make_inference_tree
-from pymc_arm.running.backends import make_runner
+from pymc_arm.running.backends import Runner, make_runner
 from pymc_arm.running.checkpoint.identity import path_identity
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.running.options import Options
@@ -189,14 +190,15 @@ def sample(
             **more_settings,
         },
     )
-    return call.finish(run_path(call.begin(), make_runner(cores, executor, progressbar)))
+    return call.run(make_runner(cores, executor, progressbar))
 
 
 class ModelCall:
     """A call of :func:`sample`: its arguments, checked; then its run, and the result of that.
 
-    :func:`sample` and :func:`pymc_arm.compare` go through the same three steps: wrong arguments are
-    refused here, :meth:`begin` compiles the model, and :meth:`finish` makes the result.
+    :func:`sample` and :func:`pymc_arm.compare` go through the same steps: wrong arguments are
+    refused here, :meth:`begin` compiles the model, :meth:`again` looks whether what came out can
+    stand, and :meth:`finish` makes the result.
     """
 
     def __init__(
@@ -233,12 +235,12 @@ class ModelCall:
         if chosen is not None and str(order) != "auto":
             remedy = "give family_kwargs={'order': ...}, or family='generic'"
             raise ValueError(f"order={order!r} is not for the family {chosen.name!r}: {remedy}.")
-        self._family = chosen
+        self._family, self._start = chosen, start
         # The paper's settings, its variants and its allocations are about the path from the prior.
         plain = self._given.get("variant", "arm") == "arm" and options.allocation == "adaptive"
         if start == "auto" and (self._paper or not plain):
             start = "prior"
-        self._recipe: Callable[[], Path]
+        self._recipe: Callable[..., Path]
         if chosen is None:
             self._recipe = functools.partial(
                 _make_path, self.model, start=start, order=order, backend=backend
@@ -247,11 +249,36 @@ class ModelCall:
             self._recipe = functools.partial(chosen.build, self.model, **dict(family_kwargs or {}))
         self._recorded: dict[str, Any] = {}
 
+    def run(self, runner: Runner) -> Any:
+        """Run all of it, and return the result."""
+        outcome = run_path(self.begin(), runner)
+        another = self.again(outcome)
+        return self.finish(outcome if another is None else run_path(another, runner))
+
     def begin(self) -> PathRun:
         """Compile the model, and begin its run."""
-        started = time.time()
+        self._started = time.time()
+        return self._begin(self._recipe, self.options)
+
+    def again(self, outcome: Outcome) -> PathRun | None:
+        """Return a run from the prior, where what a run from a reference gave can't stand."""
+        if not isinstance(self._path, ReferencePath):
+            return None
+        guard = check_reference(self._path, outcome.estimates.evidence.log_evidence)
+        if guard.agrees or self._start == "reference":
+            self._recorded["guard"] = guard.reason
+            return None
+        options, directory = self.options, self.options.directory
+        if directory is not None:  # a run needs a directory for itself
+            own = replace(directory, directory=FilePath(directory.directory) / "prior")
+            options = replace(options, checkpoint=own)
+        run = self._begin(functools.partial(self._recipe, start="prior"), options)
+        self._recorded["guard"] = f"{guard.reason}; so the run was made again, from the prior"
+        return run
+
+    def _begin(self, recipe: Callable[[], Path], options: Options) -> PathRun:
         with COMPILING:
-            path = self._recipe()
+            self._path = path = recipe()
         self._recorded = {"family": "generic" if self._family is None else self._family.name}
         compiled = path.model_path if isinstance(path, ReferencePath) else path
         if isinstance(compiled, ModelPath):
@@ -260,7 +287,6 @@ class ModelCall:
             self._recorded["corrections"] = "; ".join(
                 f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in compiled.corrections
             )
-        options = self.options
         _log.info(
             "Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws
         )
@@ -269,8 +295,8 @@ class ModelCall:
             options,
             path_settings(path, self._paper, self._given),
             identity=lambda: {**path_identity(path), **model_identity(self.model, path)},
-            recipe=self._recipe,
-            started=started,
+            recipe=recipe,
+            started=self._started,
         )
 
     def finish(self, outcome: Outcome) -> Any:

@@ -27,7 +27,8 @@ class RunSummary:
     ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
     ``repaired_share`` of modes that they have missed and q has found. ``family``, ``start``,
-    ``backend`` and ``corrections`` are those of a model.
+    ``guard`` (what a small run from the prior says of one from a reference), ``backend`` and
+    ``corrections`` are those of a model.
     """
 
     draws: int
@@ -54,6 +55,7 @@ class RunSummary:
     missed_found_share: float | None = None
     family: str | None = None
     start: str | None = None
+    guard: str | None = None
     backend: str | None = None
     corrections: str | None = None
 

@@ -79,7 +79,7 @@ def test_missing_family() -> None:
 )
 def test_bad_arguments(options: dict, message: str) -> None:
     with pm.Model() as model:
-        pm.Normal("x")
+        pm.Normal("y", pm.Normal("x"), observed=0.5)
     with pytest.raises(ValueError, match=message):
         run(model, **options)
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply
+from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join, Split
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
-    AdvancedIncSubtensor1,
     AdvancedSubtensor,
-    AdvancedSubtensor1,
     IncSubtensor,
     Subtensor,
     indices_from_subtensor,
@@ -30,6 +29,10 @@ from pymc_arm.models.graph.operations import (
 from pymc_arm.models.graph.program import ArrayFunction
 
 __all__: list[str] = []
+
+# PyTensor 3 has one operation for vectors and for other indices.
+AdvancedSubtensor1 = getattr(subtensor, "AdvancedSubtensor1", AdvancedSubtensor)
+AdvancedIncSubtensor1 = getattr(subtensor, "AdvancedIncSubtensor1", AdvancedIncSubtensor)
 
 
 @array_function.register(Subtensor)

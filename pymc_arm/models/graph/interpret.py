@@ -20,7 +20,7 @@ from pytensor.tensor.variable import TensorVariable
 
 # The entries of the table register themselves.
 from pymc_arm.models.graph import elementwise, indexing, linear_algebra, loops  # noqa: F401
-from pymc_arm.models.graph.operations import array_function, perform_function
+from pymc_arm.models.graph.operations import array_function, own_function, perform_function
 from pymc_arm.models.graph.program import Instruction, Program
 
 __all__ = ["compile_with_numpy", "read_graph"]
@@ -66,7 +66,7 @@ def read_graph(fgraph: FunctionGraph, by_perform: bool = False) -> Program:
         sources = tuple(place_of(variable) for variable in node.inputs)
         for variable in node.outputs:
             places[variable] = len(places)
-        function = perform_function(node) if by_perform else array_function(node.op, node)
+        function = (own_function if by_perform else array_function)(node.op, node)
         vectorized &= function is not None
         targets = tuple(places[variable] for variable in node.outputs)
         execute = function or perform_function(node)

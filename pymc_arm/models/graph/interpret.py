@@ -37,10 +37,18 @@ def compile_with_numpy(
     A trusted graph loses what asserts that shapes agree, which is half of a gradient. For
     ``by_perform`` see :func:`read_graph`.
     """
-    # Fused operations exist for compilers; here they would run element by element.
+    # Fused operations exist for compilers; here they would run element by element. Nor do factors
+    # that several solves share have a form for batches.
     query = RewriteDatabaseQuery(
         include=["fast_run", "py_only", *(["local_remove_all_assert"] if trusted else [])],
-        exclude=["fusion", "inplace", "BlasOpt", "cxx_only", "numba"],
+        exclude=[
+            "fusion",
+            "inplace",
+            "BlasOpt",
+            "cxx_only",
+            "numba",
+            "reuse_decomposition_multiple_solves",
+        ],
     )
     # The rewrites alone: a function of PyTensor's would also compile what is inside of scans.
     fgraph = FunctionGraph(list(inputs), list(outputs), clone=True)

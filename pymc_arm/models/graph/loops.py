@@ -65,7 +65,7 @@ def _make_loop(
     info = scan.info
     if info.as_while or info.n_untraced_sit_sot:  # particles would need numbers of steps each
         return None
-    variables = [*scan.inner_inputs, *scan.inner_outputs]
+    variables = [*scan.fgraph.inputs, *scan.fgraph.outputs]
     if not all(isinstance(variable.type, TensorType) for variable in variables):
         return None
     # Which outer inputs are the same for all particles.
@@ -79,6 +79,7 @@ def _read_step(scan: Scan, same: Sequence[bool], batched: bool, by_perform: bool
     from pymc_arm.models.graph.interpret import compile_with_numpy  # which imports this table
 
     info = scan.info
+    inner = scan.fgraph.unfreeze() if hasattr(scan.fgraph, "unfreeze") else scan.fgraph
     states = sum(map(len, info.tap_array))
     after = 1 + info.n_seqs + len(info.tap_array) + info.n_nit_sot
     fixed = [*same[1 : 1 + info.n_seqs], *[not batched] * states, *same[after:]]
@@ -86,10 +87,10 @@ def _read_step(scan: Scan, same: Sequence[bool], batched: bool, by_perform: bool
         variable.type()
         if is_fixed
         else TensorType(variable.type.dtype, (None, *variable.type.shape))()
-        for variable, is_fixed in zip(scan.inner_inputs, fixed, strict=True)
+        for variable, is_fixed in zip(inner.inputs, fixed, strict=True)
     ]
-    replacements = dict(zip(scan.inner_inputs, inputs, strict=True))
-    outputs = vectorize_graph(scan.inner_outputs, replacements)
+    replacements = dict(zip(inner.inputs, inputs, strict=True))
+    outputs = vectorize_graph(list(inner.outputs), replacements)
     return compile_with_numpy(inputs, *outputs, by_perform=by_perform)
 
 

@@ -189,8 +189,7 @@ def _put_at(
 def _add_at(result: np.ndarray, index: tuple[Any, ...], values: np.ndarray) -> None:
     """Add values at an index where places may come more than once.
 
-    For one vector of places, those of a place are added first. NumPy's ``add.at`` takes each value
-    by itself: 90 instead of 15 ns on the rows of a model with groups.
+    For one vector of places, those of a place are added first, by one reduction for all particles.
     """
     vectors = [k for k, entry in enumerate(index) if not _is_whole(entry)]
     if len(vectors) != 1 or not isinstance(index[vectors[0]], np.ndarray):

@@ -1,9 +1,7 @@
 """The entry of the table for PyTensor's scan: a loop over steps, each for all particles at once.
 
 PyTensor batches a scan by running it for one particle after another. Here the graph of a step is
-batched instead. A step costs some microseconds for each of its operations, for any number of
-particles, so that with two hundred of them it is as quick as compiled code, without the half
-minute that a compiler takes for a scan and its gradient.
+batched instead: the cost of calls is shared by all particles, and nothing is compiled.
 """
 
 import itertools
@@ -14,9 +12,15 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.graph.replace import vectorize_graph
 from pytensor.scan.op import Scan
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.type import TensorType
 
-from pymc_arm.models.graph.operations import array_function, core_function
+from pymc_arm.models.graph.operations import (
+    array_function,
+    core_function,
+    own_function,
+    perform_function,
+)
 from pymc_arm.models.graph.program import ArrayFunction, Program
 
 __all__: list[str] = []
@@ -35,24 +39,45 @@ def _batch_of_scans(core: Scan, node: Apply) -> ArrayFunction | None:
     return _make_loop(core, node, batched=True)
 
 
-def _make_loop(scan: Scan, node: Apply, batched: bool) -> ArrayFunction | None:
+@own_function.register(Scan)
+def _own_scan(operation: Scan, node: Apply) -> ArrayFunction:
+    """Return the loop with PyTensor's own implementation of each step.
+
+    That of the loop compiles for seconds, and has ended the process on gradients in PyTensor 2.38.
+    """
+    return _make_loop(operation, node, False, by_perform=True) or perform_function(node)
+
+
+@own_function.register(Blockwise)
+def _own_blockwise(operation: Blockwise, node: Apply) -> ArrayFunction:
+    core = operation.core_op
+    loop = None
+    if isinstance(core, Scan) and operation.batch_ndim(node) == 1:
+        loop = _make_loop(core, node, True, by_perform=True)
+    return loop or perform_function(node)
+
+
+def _make_loop(
+    scan: Scan, node: Apply, batched: bool, by_perform: bool = False
+) -> ArrayFunction | None:
     info = scan.info
     if info.as_while or info.n_untraced_sit_sot:  # particles would need numbers of steps each
         return None
-    variables = [*scan.inner_inputs, *scan.inner_outputs]
+    variables = [*scan.fgraph.inputs, *scan.fgraph.outputs]
     if not all(isinstance(variable.type, TensorType) for variable in variables):
         return None
     # Which outer inputs are the same for all particles.
     same = [not batched or bool(v.type.broadcastable[:1] == (True,)) for v in node.inputs]
-    step = _read_step(scan, same, batched)
+    step = _read_step(scan, same, batched, by_perform)
     return _Loop(scan, step, same, batched) if step.vectorized else None
 
 
-def _read_step(scan: Scan, same: Sequence[bool], batched: bool) -> Program:
+def _read_step(scan: Scan, same: Sequence[bool], batched: bool, by_perform: bool) -> Program:
     """Return the program of one step. States are always those of all particles."""
     from pymc_arm.models.graph.interpret import compile_with_numpy  # which imports this table
 
     info = scan.info
+    inner = scan.fgraph.unfreeze() if hasattr(scan.fgraph, "unfreeze") else scan.fgraph
     states = sum(map(len, info.tap_array))
     after = 1 + info.n_seqs + len(info.tap_array) + info.n_nit_sot
     fixed = [*same[1 : 1 + info.n_seqs], *[not batched] * states, *same[after:]]
@@ -60,10 +85,11 @@ def _read_step(scan: Scan, same: Sequence[bool], batched: bool) -> Program:
         variable.type()
         if is_fixed
         else TensorType(variable.type.dtype, (None, *variable.type.shape))()
-        for variable, is_fixed in zip(scan.inner_inputs, fixed, strict=True)
+        for variable, is_fixed in zip(inner.inputs, fixed, strict=True)
     ]
-    replacements = dict(zip(scan.inner_inputs, inputs, strict=True))
-    return compile_with_numpy(inputs, *vectorize_graph(scan.inner_outputs, replacements))
+    replacements = dict(zip(inner.inputs, inputs, strict=True))
+    outputs = vectorize_graph(list(inner.outputs), replacements)
+    return compile_with_numpy(inputs, *outputs, by_perform=by_perform)
 
 
 class _Loop:

@@ -22,7 +22,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pymc_arm.models.graph.draws import draw_function
 from pymc_arm.models.graph.program import ArrayFunction, serialized
 
-__all__ = ["array_function", "batch_shape", "core_function", "perform_function"]
+__all__ = ["array_function", "batch_shape", "core_function", "own_function", "perform_function"]
 
 
 @functools.singledispatch
@@ -40,8 +40,14 @@ def core_function(core: Op, node: Apply) -> ArrayFunction | None:
     return None
 
 
+@functools.singledispatch
+def own_function(operation: Op, node: Apply) -> ArrayFunction:
+    """Return PyTensor's own implementation of a node, which others are compared with."""
+    return perform_function(node)
+
+
 def perform_function(node: Apply) -> ArrayFunction:
-    """Return PyTensor's own implementation of a node."""
+    """Return the ``perform`` of a node's operation."""
     node.op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
 
     def perform(*arrays: Any) -> Sequence[Any]:

@@ -28,6 +28,7 @@ __all__ = [
     "draw_discrete",
     "enumerate_values",
     "quadrature",
+    "rough_rule",
 ]
 
 # The share of draws from wide tails, so that no density is zero where the true one may not be. They
@@ -132,6 +133,23 @@ def quadrature(conditional: Conditional, reference: Reference, size: int) -> Gri
         log_mass_error=pieces.error,
         missed=pieces.missed,
     )
+
+
+def rough_rule(grid: Grid, *, whole: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return values of positive density in each row, and the log of how many each stands for.
+
+    With ``whole`` numbers, these are the first of each piece; on the line, the nodes.
+    """
+    width = np.diff(grid.nodes, axis=1)
+    values = grid.nodes[:, :-1]
+    if not whole:
+        values, width = grid.nodes, np.gradient(grid.nodes, axis=1)
+    positive = width > 0
+    if whole:
+        positive &= ~is_zero(grid.left)
+        some = np.take_along_axis(values, positive.argmax(axis=1)[:, None], axis=1)
+        values = np.where(positive, values, some)
+    return values, np.where(positive, np.log(np.where(positive, width, 1.0)), -np.inf)
 
 
 def draw_continuous(
@@ -255,7 +273,11 @@ def _draw_piece(
     largest = np.maximum(logs.max(axis=1), 0.5 * LOG_ZERO)
     cumulated = np.cumsum(np.exp(logs - largest[:, None]), axis=1)
     uniform = rng.random(len(rows)) * cumulated[:, -1]
-    chosen = np.minimum((cumulated <= uniform[:, None]).sum(axis=1), logs.shape[1] - 1)
+    chosen = (cumulated <= uniform[:, None]).sum(axis=1)
+    # Rounding may go beyond the last piece that has mass; a row without mass has its first node.
+    positive = ~is_zero(logs)
+    last_positive = logs.shape[1] - 1 - positive[:, ::-1].argmax(axis=1)
+    chosen = np.where(positive.any(axis=1), np.minimum(chosen, last_positive), 1)
     return chosen - 1, 1.0 - rng.random(len(rows))
 
 

@@ -22,6 +22,7 @@ from pymc_arm.models.integrate import (
     draw_discrete,
     enumerate_values,
     quadrature,
+    rough_rule,
 )
 from pymc_arm.models.marginal import MarginalSpace, independent_sets
 from pymc_arm.models.moves import KERNELS, FrozenSweep, Identity, MoveTarget, Sweep, View
@@ -400,17 +401,14 @@ class GenericPath(Path):
         step = self.plan.steps[n.step - 1]
         assert step.coordinate is not None
         grid = self.smooth(np.random.default_rng(0), n, particles).proposal
+        values, log_widths = rough_rule(grid, whole=step.method == "enumerate")
         affected, weights = self._affected(n)
         is_data = self._tempered[affected] & (self._activated[affected] == n.step)
         parts = [
-            self._at_values(particles, step.coordinate, grid.nodes, affected[m], weights[m])
+            self._at_values(particles, step.coordinate, values, affected[m], weights[m])
             for m in (~is_data, is_data)
         ]
-        if step.method == "quadrature":
-            width = np.gradient(grid.nodes, axis=1)
-            with np.errstate(divide="ignore"):
-                parts[0] = parts[0] + np.log(width)
-        return parts[0], parts[1]
+        return parts[0] + log_widths, parts[1]
 
     def _make_target(self, n: Position) -> MoveTarget:
         weights = self._weights(n)

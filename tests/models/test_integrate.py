@@ -219,6 +219,14 @@ def test_rows_without_mass_have_none():
     assert np.isfinite(logs).all()
 
 
+def test_draws_of_rows_without_mass_are_inside_of_the_support():
+    """Elsewhere in a model they may be indices."""
+    support = Support(0, 2, True, True)
+    grid = enumerate_values(lambda values, rows: np.full(values.shape, -np.inf), support, 1000)
+    drawn, _ = draw_discrete(np.random.default_rng(0), grid, support)
+    assert set(drawn) <= {0.0, 1.0, 2.0}
+
+
 def test_grids_of_different_lengths_are_joined():
     grids = [integrate(DENSITIES[name], NORMAL_DRAWS)[0] for name in ("normal", "three peaks")]
     reference = Reference.of(NORMAL_DRAWS)

@@ -246,4 +246,4 @@ def test_log_likelihoods_of_any_range_are_tempered_in():
     result = run(compile_model(model), np.random.default_rng(10), 300)
     truth = -0.5 * 4 * np.log(2 * np.pi * 1e18)
     assert result.history[0].introduced.endswith("e-25)")
-    assert abs(result.log_evidence - truth) < 2.0  # sd 0.25 over ten seeds
+    assert abs(result.log_evidence - truth) < 2.0  # a collapsed cloud is off by 1e10 and more

@@ -19,7 +19,7 @@ from benchmarks.suite import PROBLEMS
 from pymc_arm import Settings, run
 from pymc_arm.algorithm.path import Path
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.running.chains import pilot
+from pymc_arm.running.pilot import pilot
 
 __all__ = ["COMMANDS", "main"]
 
@@ -37,18 +37,19 @@ class Case(NamedTuple):
 
 
 def _uniform_edges() -> Case:
-    """Six uniform variables, the data beyond their ends; one term, so that nothing factorises."""
-    data = np.array([1.10, -0.15, 1.05, -0.10, 1.20, -0.05])
+    """Six uniform variables, the data beyond their ends, and one of two scales for all of them."""
+    data, scales = np.array([1.10, -0.15, 1.05, -0.10, 1.20, -0.05]), (0.05, 0.1)
 
     def build() -> pm.Model:
         with pm.Model() as model:
             x = pm.Uniform("x", 0, 1, shape=6)
-            pm.Potential("y", pm.logp(pm.Normal.dist(x, 0.05), data).sum())
+            fine, coarse = (pm.logp(pm.Normal.dist(x, s), data).sum() for s in scales)
+            pm.Potential("y", pm.math.logaddexp(fine, coarse) - np.log(2))
         return model
 
     def log_evidence() -> float:
-        mass = stats.norm.cdf((1 - data) / 0.05) - stats.norm.cdf(-data / 0.05)
-        return float(np.log(mass).sum())
+        masses = [stats.norm.cdf((1 - data) / s) - stats.norm.cdf(-data / s) for s in scales]
+        return float(np.log(np.mean([mass.prod() for mass in masses])))
 
     return Case(build, log_evidence)
 

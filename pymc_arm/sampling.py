@@ -418,9 +418,11 @@ def sample_path(
     target_se, time_limit, executor, checkpoint, resume
         As in :func:`sample`.
     allocation
-        ``"adaptive"``: as the algorithm decides, step by step. ``"pilot"``: as a first run decided,
-        which makes Z-hat strictly unbiased. ``"optimal"``: by Theorem 1 from a first run, within
-        ``budget``.
+        ``"adaptive"``: as the algorithm decides, step by step. ``"pilot"``: as a first run decided;
+        steps, particles and the kernels that move them are then the same whatever the particles
+        are, and the expectation of Z-hat is Z. That says nothing of its variance: where moves are
+        slow, most runs are low and a few are high. ``"optimal"``: by Theorem 1 from a first run,
+        within ``budget``.
     budget
         R_tot for ``allocation="optimal"``; by default ``draws`` a step.
     refine

@@ -18,7 +18,7 @@ from pymc_arm.models.moves.steps import FLOOR, StepSizes
 from pymc_arm.models.moves.straightened import Straightened
 from pymc_arm.models.moves.student import independent_halves
 from pymc_arm.models.path import _furthest
-from pymc_arm.running.chains import pilot
+from pymc_arm.running.pilot import ReplayedPath, pilot
 
 SIZE, DIMENSION = 1000, 4
 LIMIT = max(sweep.MAX_AUTOCORRELATION, sweep.MARGIN + sweep.CHANCE / np.sqrt(SIZE))
@@ -181,15 +181,15 @@ def test_frozen_moves_repeat_a_pilot_and_give_the_truth():
     model, truth = regression()
     path = compile_model(model)
     replay, counts = pilot(path, 200, np.random.default_rng(6), Settings(resample_threshold=0.9))
-    assert path.frozen_moves is None
-    assert replay.frozen_moves
-    copied = pickle.loads(pickle.dumps(replay.frozen_moves))
+    assert path.recorded_moves is None
+    assert replay.recorded_moves
+    copied = pickle.loads(pickle.dumps(replay.recorded_moves))
     runs = [
         run(replay, rng, counts=counts, variant="rm") for rng in np.random.default_rng(7).spawn(40)
     ]
     ratios = np.exp([r.log_evidence - truth for r in runs])
     assert abs(ratios.mean() - 1) < 4.5 * ratios.std(ddof=1) / np.sqrt(len(ratios))
-    replay.frozen_moves = copied
+    replay = ReplayedPath(path.with_frozen_moves(copied), replay.following)
     again = run(replay, np.random.default_rng(7).spawn(1)[0], counts=counts, variant="rm")
     assert again.log_evidence == runs[0].log_evidence
     # A number of particles that the pilot did not have.
@@ -246,4 +246,4 @@ def test_log_likelihoods_of_any_range_are_tempered_in():
     result = run(compile_model(model), np.random.default_rng(10), 300)
     truth = -0.5 * 4 * np.log(2 * np.pi * 1e18)
     assert result.history[0].introduced.endswith("e-25)")
-    assert abs(result.log_evidence - truth) < 2.0  # sd 0.25 over ten seeds
+    assert abs(result.log_evidence - truth) < 2.0  # a collapsed cloud is off by 1e10 and more

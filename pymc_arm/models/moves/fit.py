@@ -69,7 +69,7 @@ def fit_for_others(target: MoveTarget, points: np.ndarray) -> Fit:
 
 
 def _scores(target: MoveTarget, points: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    if target.gradient is None:
+    if target.gradient is None or not target.fits_scores:
         return None, target.log_density(points)
     log_density, gradients = target.gradient(points)
     return gradients[:, target.continuous], log_density

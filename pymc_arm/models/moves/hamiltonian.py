@@ -46,6 +46,8 @@ class Hamiltonian:
         momentum = rng.normal(size=(size, dimension))
         with np.errstate(all="ignore"):  # a trajectory that diverges is not accepted
             _, log_density, value, force = self._at(seen, place)
+            if np.isnan(force).all():  # there is no gradient
+                return Moves(cloud, 0.0, 0.0)
             energy = 0.5 * (momentum**2).sum(axis=1) - value
             momentum = momentum + 0.5 * leap * force
             for number in range(count):

@@ -20,11 +20,12 @@ from pymc_arm.models.moves.target import MoveTarget
 __all__ = ["FrozenSweep", "Sweep"]
 
 # Sweeps end when the worst memory of the start is below this, and what chance shows with it: the
-# largest of some twenty correlations of independent clouds is 2.5 / sqrt(particles). At 0.1 they
-# take 1.4 times as long, with no smaller error that three runs of six models could show.
+# largest of some twenty correlations of independent clouds is 2.5 / sqrt(particles). At 0.1 a
+# regression with heavy priors takes 1.15 times as long, with the same error (-0.53 and -0.49, six
+# chains each); other models were not tried.
 MAX_AUTOCORRELATION = 0.2
 CHANCE, MARGIN = 2.5, 0.05
-# Twice what the slowest of the models that were tried took; a sweep that gets there says so.
+# The hardest stage of that regression took ten; a sweep that gets here says so.
 LARGEST_REPEATS = 50
 # Hamiltonian moves cost ten times as much as the others: they pay where these go less than this
 # share of the way that an independent draw would go, or have not arrived after so many sweeps.

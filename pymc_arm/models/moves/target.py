@@ -63,7 +63,9 @@ class MoveTarget:
     supports
         The support of each discrete coordinate.
     gradient
-        The log-density and its gradient, where there is one and it helps.
+        The log-density and its gradient, which is not a number if it turns out that there is none.
+    fits_scores
+        Whether proposals are fitted with gradients, which calls for them in every move.
     views
         How the continuous coordinates are seen when they move; first of all as they are.
     """
@@ -75,6 +77,7 @@ class MoveTarget:
     discrete_sets: Sequence[ColoredSet]
     supports: dict[int, Support]
     gradient: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    fits_scores: bool = True
     views: Sequence[View] = (Identity(),)
 
     @property

@@ -354,8 +354,13 @@ def _log_between(high: TensorVariable, low: TensorVariable) -> TensorVariable:
 
 
 def _log_steps(left: TensorVariable, right: TensorVariable) -> TensorVariable | None:
-    """Return the logarithms of the steps from 0 over sigmoids to 1, as an ordered logit has them."""
-    if any(one.owner is None or not isinstance(one.owner.op, Subtensor) for one in (left, right)):
+    """Return the logarithms of the steps from 0 over sigmoids to 1, those of an ordered logit."""
+    if left.owner is None or right.owner is None:
+        return None
+    if isinstance(left.owner.op, DimShuffle) and left.owner.op == right.owner.op:
+        inner = _log_steps(left.owner.inputs[0], right.owner.inputs[0])
+        return _rebuild(left.owner, inner)
+    if not all(isinstance(one.owner.op, Subtensor) for one in (left, right)):
         return None
     joined = left.owner.inputs[0]
     if joined is not right.owner.inputs[0] or joined.owner is None:

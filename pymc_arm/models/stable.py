@@ -379,7 +379,7 @@ def _log_steps(left: TensorVariable, right: TensorVariable) -> TensorVariable | 
         return None
     (level,) = sigmoid.inputs
     return pt.join(
-        -1,
+        level.type.ndim - 1,
         -pt.softplus(-level[..., :1]),
         _log_between(level[..., 1:], level[..., :-1]),
         -pt.softplus(level[..., -1:]),

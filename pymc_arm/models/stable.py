@@ -420,10 +420,11 @@ def _log_erfc(x: TensorVariable) -> TensorVariable:
 
 
 def _log1mexp(y: TensorVariable) -> TensorVariable:
-    """Return log(1 - exp(y)) for y < 0 (Maechler, 2012)."""
-    near = pt.gt(y, -np.log(2.0))
-    small, large = pt.switch(near, y, -1.0), pt.switch(near, -1.0, y)
-    return pt.switch(near, pt.log(-pt.expm1(small)), pt.log1p(-pt.exp(large)))
+    """Return log(1 - exp(y)), to a rounding error of one; -inf where y is not negative.
+
+    Without the maximum PyTensor makes this an operation of its own, a loop without numba.
+    """
+    return pt.log(pt.maximum(-pt.expm1(y), 0.0))
 
 
 def _log1m_exponential(node: Apply, depth: int) -> TensorVariable | None:

@@ -21,7 +21,7 @@ from pymc_arm.errors import ModelError
 from pymc_arm.models.graph_sampler import INTERPRETED
 from pymc_arm.models.transforms import is_fixed
 
-__all__ = ["check_autoregression", "log_normalizer", "normal_parameters"]
+__all__ = ["check_autoregression", "log_density", "log_normalizer", "normal_parameters"]
 
 
 def check_autoregression(rv: TensorVariable) -> None:
@@ -76,13 +76,32 @@ def normal_parameters(op: Op, node: Apply) -> tuple[TensorVariable, TensorVariab
     return mean.reshape((-1,)), precision
 
 
-def log_normalizer(rv: TensorVariable) -> float:
-    """Return what PyMC leaves out of the log-density of a CAR or ICAR vector."""
+def log_density(model: pm.Model, rv: TensorVariable) -> TensorVariable:
+    """Return the log-density of a CAR vector, normalised, as a graph over values.
+
+    With lambda the eigenvalues of D^-1/2 W D^-1/2, the determinant of its precision matrix is
+    tau^k prod D prod (1 - alpha lambda). PyMC's own graph fails where alpha or tau is random.
+    """
     weights, *others = _parameters(rv.owner)
     matrix = _matrix(weights)
     neighbours = matrix.sum(axis=0)
-    if not isinstance(rv.owner.op, ICARRV):
-        return 0.5 * float(np.sum(np.log(neighbours / (2 * np.pi))))
+    root = np.sqrt(neighbours)
+    eigenvalues = np.linalg.eigvalsh(matrix / root / root[:, None])
+    mean, strength, scale = model.replace_rvs_by_values(others)
+    strength, scale = strength.reshape(()), scale.reshape(())
+    distance = model.rvs_to_values[rv] - mean.reshape((-1,))
+    constant = float(np.sum(np.log(neighbours / (2 * np.pi))))
+    determinant = len(matrix) * pt.log(scale) + pt.sum(pt.log1p(-strength * eigenvalues)) + constant
+    square = pt.sum(distance * (neighbours * distance - strength * pt.dot(matrix, distance)))
+    valid = pt.and_(pt.lt(pt.abs(strength), 1.0), pt.gt(scale, 0.0))
+    return pt.switch(valid, 0.5 * (determinant - scale * square), -np.inf)
+
+
+def log_normalizer(rv: TensorVariable) -> float:
+    """Return what PyMC leaves out of the log-density of an ICAR vector."""
+    weights, *others = _parameters(rv.owner)
+    matrix = _matrix(weights)
+    neighbours = matrix.sum(axis=0)
     deviation, zero_sum = (float(_constant(parameter).item()) for parameter in others)
     spread = zero_sum * len(matrix)
     precision = (np.diag(neighbours) - matrix) / deviation**2 + 1 / spread**2

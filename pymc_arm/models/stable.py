@@ -354,8 +354,13 @@ def _log_between(high: TensorVariable, low: TensorVariable) -> TensorVariable:
 
 
 def _log_steps(left: TensorVariable, right: TensorVariable) -> TensorVariable | None:
-    """Return logarithms of the steps from 0 over sigmoids to 1, as an ordered logit has them."""
-    if any(one.owner is None or not isinstance(one.owner.op, Subtensor) for one in (left, right)):
+    """Return the logarithms of the steps from 0 over sigmoids to 1, those of an ordered logit."""
+    if left.owner is None or right.owner is None:
+        return None
+    if isinstance(left.owner.op, DimShuffle) and left.owner.op == right.owner.op:
+        inner = _log_steps(left.owner.inputs[0], right.owner.inputs[0])
+        return _rebuild(left.owner, inner)
+    if not all(isinstance(one.owner.op, Subtensor) for one in (left, right)):
         return None
     joined = left.owner.inputs[0]
     if joined is not right.owner.inputs[0] or joined.owner is None:
@@ -374,7 +379,7 @@ def _log_steps(left: TensorVariable, right: TensorVariable) -> TensorVariable | 
         return None
     (level,) = sigmoid.inputs
     return pt.join(
-        -1,
+        level.type.ndim - 1,
         -pt.softplus(-level[..., :1]),
         _log_between(level[..., 1:], level[..., :-1]),
         -pt.softplus(level[..., -1:]),
@@ -415,10 +420,11 @@ def _log_erfc(x: TensorVariable) -> TensorVariable:
 
 
 def _log1mexp(y: TensorVariable) -> TensorVariable:
-    """Return log(1 - exp(y)) for y < 0 (Maechler, 2012)."""
-    near = pt.gt(y, -np.log(2.0))
-    small, large = pt.switch(near, y, -1.0), pt.switch(near, -1.0, y)
-    return pt.switch(near, pt.log(-pt.expm1(small)), pt.log1p(-pt.exp(large)))
+    """Return log(1 - exp(y)), to a rounding error of one; -inf where y is not negative.
+
+    Without the maximum PyTensor makes this an operation of its own, a loop without numba.
+    """
+    return pt.log(pt.maximum(-pt.expm1(y), 0.0))
 
 
 def _log1m_exponential(node: Apply, depth: int) -> TensorVariable | None:

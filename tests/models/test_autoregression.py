@@ -70,6 +70,25 @@ def test_an_observed_vector_has_its_constants():
     assert path.log_density(points)[0] == pytest.approx(exact - 0.5 * np.log(2 * np.pi))
 
 
+def test_random_parameters():
+    with pm.Model() as model:
+        tau, alpha = pm.Gamma("tau", 3.0, 3.0), pm.Uniform("alpha", 0.0, 1.0)
+        pm.CAR("x", mu=np.zeros(6), W=W, alpha=alpha, tau=tau)
+        pm.Normal("y", model["x"], 0.5, observed=Y)
+    path = compile_model(model)
+    assert path.density.backend == "numpy"
+    points = path._planned_with[1][:5]
+    (number,) = (k for k, block in enumerate(path.density.blocks) if block.name == "x")
+    rows = np.arange(path.density.offsets[number], path.density.offsets[number + 1])
+    found = path.density.terms(points, rows).sum(axis=1)
+    for point, value in zip(points, found, strict=True):
+        strength = 1 / (1 + np.exp(-point[1]))
+        covariance = np.linalg.inv(np.exp(point[0]) * (NEIGHBOURS - strength * W))
+        assert value == pytest.approx(
+            multivariate_normal(np.zeros(6), covariance).logpdf(point[2:])
+        )
+
+
 ISLANDS = np.kron(np.eye(3, dtype=int), 1 - np.eye(2, dtype=int))
 LONELY = W.copy()
 LONELY[5] = LONELY[:, 5] = 0

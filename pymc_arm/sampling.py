@@ -30,7 +30,12 @@ from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.identity import model_identity
 from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
-from pymc_arm.models.reference import ReferencePath, check_reference, start_model
+from pymc_arm.models.reference import (
+    ReferencePath,
+    ReferenceRecipe,
+    check_reference,
+    start_model,
+)
 from pymc_arm.results import make_inference_tree
 from pymc_arm.running.backends import Runner, make_runner
 from pymc_arm.running.checkpoint.identity import path_identity
@@ -276,7 +281,7 @@ class ModelCall:
         self._recorded["guard"] = f"{guard.reason}; so the run was made again, from the prior"
         return run
 
-    def _begin(self, recipe: Callable[[], Path], options: Options) -> PathRun:
+    def _begin(self, recipe: Callable[..., Path], options: Options) -> PathRun:
         with COMPILING:
             self._path = path = recipe()
         self._recorded = {"family": "generic" if self._family is None else self._family.name}
@@ -295,9 +300,15 @@ class ModelCall:
             options,
             path_settings(path, self._paper, self._given),
             identity=lambda: {**path_identity(path), **model_identity(self.model, path)},
-            recipe=recipe,
+            recipe=self._elsewhere(recipe, path),
             started=self._started,
         )
+
+    def _elsewhere(self, recipe: Callable[..., Path], path: Path) -> Callable[[], Path]:
+        """Return what makes the path in another process: a reference is not fitted twice."""
+        if not isinstance(path, ReferencePath):
+            return recipe
+        return ReferenceRecipe(functools.partial(recipe, start="prior"), path.reference)
 
     def finish(self, outcome: Outcome) -> Any:
         """Return the result of the run."""

@@ -109,7 +109,6 @@ def test_missing_family() -> None:
         ({"budget": 100}, "budget=100"),
         ({"refine": "perhaps"}, "refine='perhaps'"),
         ({"backend": "fortran"}, "backend='fortran'"),
-        ({"compile_kwargs": {"mode": "FAST_RUN"}}, "compile_kwargs has"),
     ],
 )
 def test_bad_arguments(options: dict, message: str) -> None:

@@ -5,7 +5,8 @@ good part of it. The reference is quick: one to a few steps instead of dozens. T
 evaluations, never seconds, so that it is the same on every machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -18,8 +19,9 @@ from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.path import ReferencePath
+from pymc_arm.models.reference.target import SharedTarget
 
-__all__ = ["Choice", "choose_path", "start_model"]
+__all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
 
 # Terms times dimension, up to which the prior is as good a start: 4000 particles take a second or
 # two from there (eight schools has 190, a regression with 7 coefficients and 200 rows 1400). Twice
@@ -39,6 +41,18 @@ class Choice(NamedTuple):
     path: Path
     reason: str
     reference: Reference | None = None
+
+
+@dataclass(frozen=True)
+class ReferenceRecipe:
+    """Makes the path from a reference anew in another process, without fitting it again."""
+
+    recipe: Callable[[], GenericPath]
+    reference: Reference
+
+    def __call__(self) -> ReferencePath:
+        """Return the path."""
+        return ReferencePath(self.recipe(), self.reference)
 
 
 def start_model(
@@ -107,13 +121,14 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
     if not density.gradient.available():
         return Choice(path, "starts at the prior: there is no gradient to fit a reference with")
     try:
-        reference = fit_reference(path, rng)
+        target = SharedTarget(path)
+        reference = fit_reference(path, rng, target=target)
     except (PathError, np.linalg.LinAlgError) as error:
         return Choice(path, f"starts at the prior: no reference could be fitted ({error})")
     if reference.overlap < SMALLEST_OVERLAP:
         reason = f"only {reference.overlap:.1e} of the draws of the reference are effective"
         return Choice(path, f"starts at the prior: {reason}", reference)
-    return Choice(ReferencePath(path, reference), _describe(reference), reference)
+    return Choice(ReferencePath(path, reference, target), _describe(reference), reference)
 
 
 def _describe(reference: Reference) -> str:

@@ -66,17 +66,22 @@ class ReferencePath(Path):
         The path of the model from its prior, without discrete variables and with a gradient.
     reference
         From :func:`pymc_arm.models.reference.fit_reference`.
+    target
+        The compiled target of the path, if there is one already.
     """
 
     length: int | None = None
     start = Position()
     placement = Placement.PROCESSES
 
-    def __init__(self, path: GenericPath, reference: Reference) -> None:
+    def __init__(
+        self, path: GenericPath, reference: Reference, target: SharedTarget | None = None
+    ) -> None:
         self.reference, self._path = reference, path
         self.flat = path.flat
         path.density.gradient.available()
-        view = SharedTarget(path).view(reference.shares)
+        target = SharedTarget(path) if target is None else target
+        view = target.view(reference.shares)
         self._chart = Chart(view, reference.center, reference.factor)
         # ``advance`` and ``smooth`` ask for the same ratio, one after the other.
         self._recent = threading.local()

@@ -7,7 +7,7 @@ a false alarm in about one of 10,000 runs, and seeds are fixed.
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from pymc_arm import run, sample_path
 from pymc_arm.models.compiled import compile_model
@@ -57,7 +57,8 @@ def funnel():
     with pm.Model() as model:
         v = pm.Normal("v", 0, 3)
         pm.Normal("x", 0, pm.math.exp(v / 2), shape=9)
-    return model, 0.0
+        pm.Normal("y", v, 1, observed=1.0)
+    return model, float(norm(0, np.sqrt(10)).logpdf(1.0))
 
 
 def estimate(model, seed, size=500):

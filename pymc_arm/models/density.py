@@ -324,7 +324,7 @@ def _add(
     if columns is not None:
         parts = [np.concatenate(parts, axis=1)[:, columns]]
     total, done = np.zeros(len(parts[0])), 0
-    with np.errstate(invalid="ignore"):  # +inf and -inf in one row
+    with np.errstate(invalid="ignore", over="ignore"):  # +inf and -inf in one row
         for part in parts:
             width = part.shape[1]
             total += part.sum(axis=1) if weights is None else part @ weights[done : done + width]

@@ -47,7 +47,7 @@ class Choice(NamedTuple):
 class ReferenceRecipe:
     """Makes the path from a reference anew in another process, without fitting it again."""
 
-    recipe: Callable[[], GenericPath]
+    recipe: Callable[[], Any]
     reference: Reference
 
     def __call__(self) -> ReferencePath:

@@ -11,6 +11,7 @@ MODULES = (
     "growth",
     "nuts",
     "bias",
+    "exploring_bias",
     "bayes_factors",
     "calibration",
     "gpc",
@@ -18,6 +19,7 @@ MODULES = (
     "gpc_bias",
     "rbm",
     "rbm_calibration",
+    "adversarial.run",
     "fuzz",
     "faults",
     "overhead",
@@ -26,11 +28,16 @@ MODULES = (
 
 
 def main() -> None:
-    commands = {}
+    commands, broken = {}, []
     for module in MODULES:
-        commands.update(importlib.import_module(f"benchmarks.{module}").COMMANDS)
+        # A module that cannot be imported takes only its own commands with it.
+        try:
+            commands.update(importlib.import_module(f"benchmarks.{module}").COMMANDS)
+        except ImportError as error:
+            broken.append(f"benchmarks.{module} cannot be imported: {error}")
     if len(sys.argv) < 2 or sys.argv[1] not in commands:
-        sys.exit(f"usage: python -m benchmarks NAME; the names are {', '.join(sorted(commands))}")
+        usage = f"usage: python -m benchmarks NAME; the names are {', '.join(sorted(commands))}"
+        sys.exit("\n".join([usage, *broken]))
     commands[sys.argv[1]](sys.argv[2:])
 
 

@@ -1,7 +1,8 @@
 """Random small PyMC models whose log Z is exact: products of parts that can be integrated.
 
 A part is a tree or chain of discrete variables, or a conjugate pair, with random sizes, parameters,
-transforms, potentials and missing values. :func:`random_model` joins one to three of them, so that
+transforms, potentials and missing values; those of `benchmarks.wild_parts` have vague priors,
+integers, small types and random bounds. :func:`random_model` joins one to three of them, so that
 log Z is the sum of theirs.
 """
 
@@ -11,6 +12,8 @@ import numpy as np
 import pymc as pm
 from scipy import stats
 from scipy.special import betaln, gammaln, logsumexp
+
+from benchmarks.wild_parts import WILD_PARTS
 
 __all__ = ["PARTS", "random_model"]
 
@@ -239,4 +242,4 @@ PARTS: dict[str, Part] = {
         cut,
         prior_only,
     )
-}
+} | WILD_PARTS

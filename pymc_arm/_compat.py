@@ -24,11 +24,12 @@ __all__ = [
     "get_group",
     "has_group",
     "inline_ofg_node",
-    "linear_algebra",
     "load",
     "make_tree",
+    "nlinalg",
     "observed_data",
     "set_attributes",
+    "slinalg",
 ]
 
 PYMC_MAJOR = int(pm.__version__.split(".")[0])
@@ -39,11 +40,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=COMPILING._at_fork_reinit)  # type: ignore[attr-defined]
 
 if PYMC_MAJOR < 6:
-    from pytensor.tensor import slinalg as linear_algebra
+    from pytensor.tensor import nlinalg, slinalg
     from pytensor.tensor.rewriting.ofg import inline_ofg_node
 else:
     from pytensor.compile.rewriting import inline_ofg_node
-    from pytensor.tensor import linalg as linear_algebra
+    from pytensor.tensor import linalg as nlinalg
+    from pytensor.tensor import linalg as slinalg
 
 # PyTensor 2 rewrites inner graphs in place, unless they were cloned; PyTensor 3 does not.
 CLONE_INNER_GRAPHS = {"clone_inner_graphs": True} if PYMC_MAJOR < 6 else {}

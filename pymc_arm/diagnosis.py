@@ -99,6 +99,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         pareto_k=number("refine_pareto_k"),
         repaired=int(attributes.get("repaired_modes", 0)),
         repaired_share=number("repaired_share"),
+        refuted=number("particles_refuted") > 0,
         missed=missed,
         r_hat=number("r_hat"),
         r_hat_variable=str(attributes.get("r_hat_variable", "")),

@@ -48,6 +48,7 @@ HISTORY = {
     "predicted_variance": "predicted_variance",
     "cumulative_log_marginal_likelihood": "log_evidence",
     "acceptance_rate": "acceptance_rate",
+    "autocorrelation": "autocorrelation",
     "kernel_calls": "kernel_calls",
     "distinct_fraction": "distinct_fraction",
 }
@@ -245,6 +246,7 @@ def _refined_attributes(estimates: Estimates) -> dict[str, float]:
             "refine_log_marginal_likelihood": estimates.refine.log_evidence,
             "refine_log_marginal_likelihood_se": estimates.refine.standard_error,
             "disagreement": estimates.disagreement,
+            "particles_refuted": float(estimates.repaired),
         }
     return found
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path as FilePath
 from typing import Any, Literal
 
 import numpy as np
@@ -25,12 +26,18 @@ from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.families.registry import find_family
-from pymc_arm.models.compiled import ModelPath, compile_model
+from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.identity import model_identity
 from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
+from pymc_arm.models.reference import (
+    ReferencePath,
+    ReferenceRecipe,
+    check_reference,
+    start_model,
+)
 from pymc_arm.results import make_inference_tree
-from pymc_arm.running.backends import make_runner
+from pymc_arm.running.backends import Runner, make_runner
 from pymc_arm.running.checkpoint.identity import path_identity
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.running.options import Options
@@ -51,6 +58,7 @@ def sample(
     variant: Literal["arm", "rm", "anticipate", "reseed"] = "arm",
     threshold: float | None = None,
     max_rounds: int | None = None,
+    start: Literal["auto", "prior", "reference"] = "auto",
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
@@ -91,6 +99,11 @@ def sample(
         tempered in; by default the path's own, which is 0.7 unless a family says otherwise.
     max_rounds
         i_max, the largest number of generate rounds in a step; by default the path's own, 3.
+    start
+        ``"prior"``: particles start at prior draws, and variables and data come in step by step.
+        ``"reference"``: they start at a density q that is fitted to the posterior by its gradient,
+        and go from there: far quicker where there are many data or variables. ``"auto"`` takes
+        the second where it pays; :func:`plan` says which and why.
     order
         ``"auto"``, ``"random"``, or a list of names and ``(name, index)`` pairs: the order in
         which variables come in. :func:`plan` shows it.
@@ -167,6 +180,7 @@ def sample(
     call = ModelCall(
         model,
         options,
+        start=start,
         order=order,
         family=family,
         return_inferencedata=return_inferencedata,
@@ -181,14 +195,15 @@ def sample(
             **more_settings,
         },
     )
-    return call.finish(run_path(call.begin(), make_runner(cores, executor, progressbar)))
+    return call.run(make_runner(cores, executor, progressbar))
 
 
 class ModelCall:
     """A call of :func:`sample`: its arguments, checked; then its run, and the result of that.
 
-    :func:`sample` and :func:`pymc_arm.compare` go through the same three steps: wrong arguments are
-    refused here, :meth:`begin` compiles the model, and :meth:`finish` makes the result.
+    :func:`sample` and :func:`pymc_arm.compare` go through the same steps: wrong arguments are
+    refused here, :meth:`begin` compiles the model, :meth:`again` looks whether what came out can
+    stand, and :meth:`finish` makes the result.
     """
 
     def __init__(
@@ -196,6 +211,7 @@ class ModelCall:
         model: pm.Model | None,
         options: Options,
         *,
+        start: Literal["auto", "prior", "reference"] = "auto",
         order: str | Sequence[Any] = "auto",
         family: str = "auto",
         return_inferencedata: bool = True,
@@ -212,6 +228,7 @@ class ModelCall:
         if unknown:
             raise ValueError(f"idata_kwargs has {unknown}; only 'log_likelihood' is understood.")
         check_choice("settings", settings, ("default", "paper"))
+        check_choice("start", start, ("auto", "prior", "reference"))
         # What is None was not given: the path has a default for it.
         self._given = {name: value for name, value in (given or {}).items() if value is not None}
         self._paper = settings == "paper"
@@ -223,28 +240,58 @@ class ModelCall:
         if chosen is not None and str(order) != "auto":
             remedy = "give family_kwargs={'order': ...}, or family='generic'"
             raise ValueError(f"order={order!r} is not for the family {chosen.name!r}: {remedy}.")
-        self._family = chosen
-        self._recipe: Callable[[], Path]
+        self._family, self._start = chosen, start
+        # The paper's settings, its variants and its allocations are about the path from the prior.
+        plain = self._given.get("variant", "arm") == "arm" and options.allocation == "adaptive"
+        if start == "auto" and (self._paper or not plain):
+            start = "prior"
+        self._recipe: Callable[..., Path]
         if chosen is None:
             self._recipe = functools.partial(
-                compile_model, self.model, order=order, backend=backend
+                _make_path, self.model, start=start, order=order, backend=backend
             )
         else:
             self._recipe = functools.partial(chosen.build, self.model, **dict(family_kwargs or {}))
         self._recorded: dict[str, Any] = {}
 
+    def run(self, runner: Runner) -> Any:
+        """Run all of it, and return the result."""
+        outcome = run_path(self.begin(), runner)
+        another = self.again(outcome)
+        return self.finish(outcome if another is None else run_path(another, runner))
+
     def begin(self) -> PathRun:
         """Compile the model, and begin its run."""
-        started = time.time()
+        self._started = time.time()
+        return self._begin(self._recipe, self.options)
+
+    def again(self, outcome: Outcome) -> PathRun | None:
+        """Return a run from the prior, where what a run from a reference gave can't stand."""
+        if not isinstance(self._path, ReferencePath):
+            return None
+        guard = check_reference(self._path, outcome.estimates.evidence.log_evidence)
+        if guard.agrees or self._start == "reference":
+            self._recorded["guard"] = guard.reason
+            return None
+        options, directory = self.options, self.options.directory
+        if directory is not None:  # a run needs a directory for itself
+            own = replace(directory, directory=FilePath(directory.directory) / "prior")
+            options = replace(options, checkpoint=own)
+        run = self._begin(functools.partial(self._recipe, start="prior"), options)
+        self._recorded["guard"] = f"{guard.reason}; so the run was made again, from the prior"
+        return run
+
+    def _begin(self, recipe: Callable[..., Path], options: Options) -> PathRun:
         with COMPILING:
-            path = self._recipe()
+            self._path = path = recipe()
         self._recorded = {"family": "generic" if self._family is None else self._family.name}
-        if isinstance(path, ModelPath):
-            self._recorded["backend"] = path.density.backend
+        compiled = path.model_path if isinstance(path, ReferencePath) else path
+        if isinstance(compiled, ModelPath):
+            self._recorded["start"] = "prior" if path is compiled else "reference"
+            self._recorded["backend"] = compiled.density.backend
             self._recorded["corrections"] = "; ".join(
-                f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in path.corrections
+                f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in compiled.corrections
             )
-        options = self.options
         _log.info(
             "Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws
         )
@@ -253,9 +300,15 @@ class ModelCall:
             options,
             path_settings(path, self._paper, self._given),
             identity=lambda: {**path_identity(path), **model_identity(self.model, path)},
-            recipe=self._recipe,
-            started=started,
+            recipe=self._elsewhere(recipe, path),
+            started=self._started,
         )
+
+    def _elsewhere(self, recipe: Callable[..., Path], path: Path) -> Callable[[], Path]:
+        """Return what makes the path in another process: a reference is not fitted twice."""
+        if not isinstance(path, ReferencePath):
+            return recipe
+        return ReferenceRecipe(functools.partial(recipe, start="prior"), path.reference)
 
     def finish(self, outcome: Outcome) -> Any:
         """Return the result of the run."""
@@ -283,6 +336,10 @@ class ModelCall:
         return result
 
 
+def _make_path(model: pm.Model, **options: Any) -> Path:
+    return start_model(model, **options).path
+
+
 def path_settings(path: Path, paper: bool, given: Mapping[str, Any]) -> Settings:
     """Return the paper's settings, or the path's own, with those that are given."""
     return Settings.paper(**given) if paper else path.settings(**given)
@@ -294,12 +351,13 @@ def plan(
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
     backend: str | None = None,
+    start: Literal["auto", "prior", "reference"] = "auto",
 ) -> Plan | FamilyPlan:
     """Return the steps that :func:`sample` would take, before anything runs.
 
     Parameters
     ----------
-    model, order, family, backend
+    model, order, family, backend, start
         As in :func:`sample`.
 
     Returns
@@ -323,6 +381,7 @@ def plan(
     1     p           quadrature     y                   3      180
     cost: evaluations of terms a particle, 180 in all; moves come on top
     family: generic; evaluated with numpy
+    starts at the prior: 3 terms of 1 coordinates are quick from there
     not rbm: no free variable is a pymc_arm.RBM
     not gpc: its free variable p is not a Gaussian vector
     """
@@ -330,9 +389,12 @@ def plan(
     chosen, answers = find_family(model, family)
     if chosen is not None:
         return FamilyPlan(chosen.name, answers[chosen.name].reason)
-    made = compile_model(model, order=order, backend=backend).plan
+    choice = start_model(model, start=start, order=order, backend=backend)
+    path = choice.path.model_path if isinstance(choice.path, ReferencePath) else choice.path
+    assert isinstance(path, ModelPath)
+    made = path.plan
     reasons = tuple(f"not {name}: {match.reason}" for name, match in answers.items())
-    return Plan(**{**vars(made), "notes": (*made.notes, *reasons)})
+    return Plan(**{**vars(made), "notes": (choice.reason, *made.notes, *reasons)})
 
 
 def sample_path(
@@ -367,9 +429,11 @@ def sample_path(
     target_se, time_limit, executor, checkpoint, resume
         As in :func:`sample`.
     allocation
-        ``"adaptive"``: as the algorithm decides, step by step. ``"pilot"``: as a first run decided,
-        which makes Z-hat strictly unbiased. ``"optimal"``: by Theorem 1 from a first run, within
-        ``budget``.
+        ``"adaptive"``: as the algorithm decides, step by step. ``"pilot"``: as a first run decided;
+        steps, particles and the kernels that move them are then the same whatever the particles
+        are, and the expectation of Z-hat is Z. That says nothing of its variance: where moves are
+        slow, most runs are low and a few are high. ``"optimal"``: by Theorem 1 from a first run,
+        within ``budget``.
     budget
         R_tot for ``allocation="optimal"``; by default ``draws`` a step.
     refine

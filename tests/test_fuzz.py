@@ -1,9 +1,15 @@
 """Random models whose log Z is exact: within five standard errors, or an honest verdict."""
 
+import numpy as np
+import pymc as pm
 import pytest
+from scipy.special import gammaln
 
 from benchmarks.fuzz import check_model
 from benchmarks.random_models import PARTS, random_model
+from benchmarks.suite.density import BatchedDensity
+from benchmarks.suite.integrate import Plan, integrate
+from benchmarks.wild_parts import WILD_PARTS
 
 MODELS = 50
 
@@ -22,3 +28,23 @@ def test_random_models(first):
 def test_every_part_is_used():
     used = {name for seed in range(MODELS) for name in random_model(seed)[2]}
     assert used == set(PARTS)
+
+
+@pytest.mark.parametrize("name", WILD_PARTS)
+@pytest.mark.filterwarnings("ignore")
+def test_evidence_of_wild_parts_is_that_of_their_density(name):
+    """PyMC's own density, integrated; a part with ordered variables lacks log k! there."""
+    for seed in range(2):
+        with pm.Model() as model:
+            exact = WILD_PARTS[name](np.random.default_rng([5, seed]), "part")
+        density = BatchedDensity(model)
+        discrete = {"part_bound": np.arange(1, 200), "part_x": np.arange(40)}
+        if name == "random_bound":
+            plan = Plan(enumerated=discrete)
+        elif name == "ordered_variables":
+            size = density.size
+            plan = Plan(offset=float(gammaln(size + 1)), draws=20_000)
+        else:
+            plan = Plan(draws=20_000)
+        estimate, error = integrate(density, plan, np.random.default_rng(1))
+        assert abs(estimate - exact) <= 5 * error + 1e-3

@@ -10,8 +10,8 @@ import pymc_arm
 ROOT = Path(pymc_arm.__file__).parent
 SOURCES = sorted(str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py"))
 # What is sent to a worker of the user's own executor, and nothing that comes from a file.
-SENDS_PICKLES = {"executors.py"}
-WRITES_FILES = {"checkpoint.py", "demo.py"}
+SENDS_PICKLES = {"running/executors.py"}
+WRITES_FILES = {"running/checkpoint/journal.py", "demo.py"}
 EVALUATION = {"eval", "exec", "compile", "__import__"}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 WRITING = {"write_bytes", "write_text", "mkdir", "makedirs", "savefig", "save", "savez", "tofile"}

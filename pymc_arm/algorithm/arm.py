@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.algorithm.generators import Generator, Transition, anticipate, reseed
-from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.path import Moved, Path
 from pymc_arm.algorithm.resampling import (
     SCHEMES,
     log_sum_exp,
@@ -70,11 +70,11 @@ def step(
     n, particles, log_weights = state.position, state.particles, state.log_weights
     lineage = Lineage.of(state)
     size = len(log_weights) if size is None else size
-    acceptance_rate, kernel_calls = np.nan, 0
+    moved, kernel_calls = Moved(particles, np.nan), 0
 
     if settings.variant == "rm" or (settings.move == "always" and lineage.has_copies):
-        particles, acceptance_rate = path.move(rng, n, particles)  # 3: move
-        kernel_calls, lineage = len(log_weights), lineage.moved()
+        moved = path.move(rng, n, particles)  # 3: move
+        particles, kernel_calls, lineage = moved.particles, len(log_weights), lineage.moved()
 
     following = path.advance(n, particles, log_weights, settings.threshold)  # n + 1
     smoothed = path.smooth(rng, following, particles)  # 4: smooth
@@ -92,6 +92,7 @@ def step(
     distinct_fraction = lineage.distinct_fraction
     lineage = lineage.extend(chi)
     particles, proposal = chi.join(path)
+    integration_error = path.integration_error(proposal, log_weights) if possible else 0.0
     resampled = possible and (gamma < settings.minimum_fraction or len(chi) != size)
     if resampled:  # 7: if gamma < gamma_thr or R_n > R
         indices = SCHEMES[settings.resampling](rng, log_weights, size)
@@ -122,12 +123,14 @@ def step(
         increment_variance=chi.increment_variance,
         predicted_variance=predicted_variance,
         log_evidence=state.log_evidence + log_increment,
-        acceptance_rate=chi.acceptance_rate if rounds else acceptance_rate,
+        acceptance_rate=chi.acceptance_rate if rounds else moved.acceptance_rate,
+        autocorrelation=chi.autocorrelation if rounds else moved.autocorrelation,
         kernel_calls=kernel_calls + chi.kernel_calls,
         resampled=resampled,
         distinct_fraction=distinct_fraction,
         observations=observations,
         observed=observed,
+        integration_error=integration_error,
     )
     return State(
         following,
@@ -168,9 +171,9 @@ def move_again(step: Transition, base: Batch, gamma: float) -> tuple[Batch, Batc
     The next round goes on from where this one ends.
     """
     path, count = step.path, len(base)
-    particles, rate = path.move(step.rng, step.n, base.particles)  # x_[n] ~ K(x_[n]; x_[n])
-    smoothed = path.smooth(step.rng, step.following, particles)
-    batch = Batch(particles, base.log_weights, smoothed, np.arange(count), rate, count)
+    moved = path.move(step.rng, step.n, base.particles)  # x_[n] ~ K(x_[n]; x_[n])
+    smoothed = path.smooth(step.rng, step.following, moved.particles)
+    batch = Batch.moved(moved, base.log_weights, smoothed, np.arange(count))
     return batch, batch
 
 

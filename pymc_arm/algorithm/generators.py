@@ -51,9 +51,10 @@ def anticipate(step: Transition, base: Batch, gamma: float) -> tuple[Batch, Batc
     origins = np.repeat(np.arange(count), copies)
     log_weights = (base.log_weights - np.log(copies))[origins]
     path = step.path
-    particles, acceptance_rate = path.move(step.rng, step.n, path.select(base.particles, origins))
+    moved = path.move(step.rng, step.n, path.select(base.particles, origins))
+    particles = moved.particles
     smoothed = path.smooth(step.rng, step.following, particles)
-    batch = Batch(particles, log_weights, smoothed, origins, acceptance_rate, len(origins))
+    batch = Batch.moved(moved, log_weights, smoothed, origins)
     if len(origins) == count:
         return batch, Batch.of(particles, base.log_weights, smoothed)
     first = np.searchsorted(origins, np.arange(count))

@@ -32,10 +32,15 @@ Position = Any
 
 
 class Moved(NamedTuple):
-    """What a move returns: the particles, and the mean acceptance rate of its proposals."""
+    """What a move returns: the particles, and the mean acceptance rate of its proposals.
+
+    ``autocorrelation`` is what they still remember of where they started, from zero to one, if the
+    path measures it.
+    """
 
     particles: Particles
     acceptance_rate: float = 1.0
+    autocorrelation: float = np.nan
 
 
 class Smoothed(NamedTuple):
@@ -130,6 +135,14 @@ class Path(ABC):
         Returns the particles and a log correction, zero where the draw is exact:
         log f_n - log f_{n-1} - log q - log W, with q the density of the draw.
         """
+
+    def integration_error(self, proposal: Proposal, log_weights: np.ndarray) -> float:
+        """Return how far, in nats, log m_n may be off because of what ``smooth`` has not seen.
+
+        That is a part of the mass that :meth:`augment` draws too seldom to correct for. The
+        weights are normalised.
+        """
+        return 0.0
 
     def finished(self, n: Position) -> bool:
         """Whether p_n is the last distribution, p_N."""

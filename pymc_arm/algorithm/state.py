@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pymc_arm.algorithm.genealogy import Genealogy
-from pymc_arm.algorithm.path import Particles, Path, Position, Proposal, Smoothed
+from pymc_arm.algorithm.path import Moved, Particles, Path, Position, Proposal, Smoothed
 from pymc_arm.algorithm.resampling import effective_sample_size, log_sum_exp, variance_of_mean
 
 __all__ = ["Batch", "Info", "Lineage", "ParticleSet", "Run", "State"]
@@ -37,7 +37,9 @@ class State:
 class Info:
     """What happened in the step into p_n.
 
+    ``autocorrelation`` is what moved particles still remember, if the path measures it;
     ``observations`` is how many came in with it, and ``observed`` the name of a single one.
+    ``integration_error`` is what :meth:`pymc_arm.Path.integration_error` says of it.
     """
 
     introduced: str
@@ -55,6 +57,8 @@ class Info:
     distinct_fraction: float
     observations: int = 0
     observed: str = ""
+    autocorrelation: float = np.nan
+    integration_error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,20 @@ class Batch:
     origins: np.ndarray
     acceptance_rate: float = np.nan
     kernel_calls: int = 0
+    autocorrelation: float = np.nan
 
     @classmethod
     def of(cls, particles: Particles, log_weights: np.ndarray, smoothed: Smoothed) -> "Batch":
         """Return the particles that a step begins with."""
         return cls(particles, log_weights, smoothed, np.arange(len(log_weights)))
+
+    @classmethod
+    def moved(
+        cls, moved: Moved, log_weights: np.ndarray, smoothed: Smoothed, origins: np.ndarray
+    ) -> "Batch":
+        """Return particles that were moved."""
+        rates = moved.acceptance_rate, len(origins), moved.autocorrelation
+        return cls(moved.particles, log_weights, smoothed, origins, *rates)
 
     def __len__(self) -> int:
         return len(self.log_weights)
@@ -170,6 +183,12 @@ class ParticleSet:
         """The mean over the batches that were moved; NaN if none was."""
         rates = [b.acceptance_rate for b in self.batches if not np.isnan(b.acceptance_rate)]
         return float(np.mean(rates)) if rates else np.nan
+
+    @property
+    def autocorrelation(self) -> float:
+        """The largest of the batches that were moved; NaN if none was, or none measured it."""
+        found = [b.autocorrelation for b in self.batches if not np.isnan(b.autocorrelation)]
+        return max(found, default=np.nan)
 
     def join(self, path: Path) -> tuple[Particles, Proposal]:
         """Return all particles as one set, with what ``augment`` needs to draw."""

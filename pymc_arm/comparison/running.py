@@ -29,13 +29,14 @@ from pymc_arm.running.forked import Outcome, Starts
 from pymc_arm.running.options import Options
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ModelProgress
-from pymc_arm.running.run import PathRun, run_path
+from pymc_arm.running.run import PathRun
 from pymc_arm.sampling import ModelCall
 
 __all__ = ["run_models"]
 
 # The arguments of a call that are neither options of a run nor settings of the algorithm.
 CALL_ARGUMENTS = (
+    "start",
     "order",
     "family",
     "return_inferencedata",
@@ -96,9 +97,8 @@ class _End:
 
 def _run_alone(call: ModelCall) -> _End:
     options = call.options
-    runner = make_runner(options.cores, options.executor, options.progressbar)
     try:
-        return _End(call.finish(run_path(call.begin(), runner)))
+        return _End(call.run(make_runner(options.cores, options.executor, options.progressbar)))
     except Exception as error:
         return _End(error=error)
 
@@ -112,6 +112,7 @@ def _run_together(
     ends: dict[str, _End] = {}
     runs: dict[str, PathRun] = {}
     flights: dict[str, _Flight] = {}
+    doubted: set[str] = set()
 
     def go_on(name: str) -> None:
         """Begin a run, or give it its chains; then ask for more of them, or end it."""
@@ -120,10 +121,16 @@ def _run_together(
                 runs[name].receive(flights.pop(name).chains())
             else:
                 runs[name] = calls[name].begin()
+            if runs[name].request is None:
+                outcome = runs[name].outcome()
+                another = None if name in doubted else calls[name].again(outcome)
+                if another is None:
+                    ends[name] = _End(calls[name].finish(outcome))
+                    return
+                doubted.add(name)
+                runs[name] = another
             request = runs[name].request
-            if request is None:
-                ends[name] = _End(calls[name].finish(runs[name].outcome()))
-                return
+            assert request is not None
             flight = _Flight(request)
             if not here:
                 flight.submit(executor)

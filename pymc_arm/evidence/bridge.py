@@ -73,7 +73,7 @@ class Bridge:
     effective_draws: float = 0.0
     unreached: float = 0.0
     method: str = "bridge"
-    modes_share: float = np.nan
+    modes_share: float = field(default=np.nan, compare=False)
     particles: Any = field(default=None, repr=False, compare=False)
 
     @property

@@ -112,8 +112,9 @@ class Estimates:
     integration_error
         The standard deviation of log Z that numerical integrals add. Part of the standard error.
     repaired
-        Whether q has components at modes that the particles have missed. Then exploring is known
-        to be wrong, and no disagreement with it counts.
+        Whether draws of q have refuted the particles of all chains, which have the wrong share of
+        some mode, or none of it. Then exploring is known to be wrong, and no disagreement with it
+        counts.
     """
 
     explore: Evidence
@@ -169,6 +170,7 @@ def select_estimate(
     )
     if refine is None or not all(b.trustworthy for b in known) or not _agree(known):
         return Estimates(explore, None, overlap, "explore", shape, 0.0, integration_error)
+    repaired = repaired or all(b.method == "importance" for b in known)
     difference = abs(explore.log_evidence - refine.log_evidence)
     unexplained = not repaired and difference > disagreement_limit(explore, refine)
     return Estimates(

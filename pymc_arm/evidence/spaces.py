@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["FullSpace", "Refinable", "RefinementSpace"]
+__all__ = ["FullSpace", "Refinable", "RefinementSpace", "StartedElsewhere"]
 
 
 class RefinementSpace(Protocol):
@@ -59,6 +59,14 @@ class Refinable(Protocol):
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of :meth:`log_density` where it helps a fit, or None."""
+
+
+@runtime_checkable
+class StartedElsewhere(Protocol):
+    """A path whose first distribution is not the prior, and which has prior draws all the same."""
+
+    def prior_particles(self, rng: np.random.Generator, size: int) -> Any:
+        """Return prior draws as particles at p_N: where a search for modes starts."""
 
 
 class FullSpace:

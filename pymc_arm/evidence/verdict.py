@@ -48,6 +48,9 @@ LARGEST_CORRECTED_R_HAT = 2.0
 # Fewer independent draws than this leave quantiles unknown (Vehtari and others, 2021, ask for 100 a
 # chain, of which there are four).
 SMALLEST_DRAWS = 100
+# A mode of a smaller share than this that draws of q could not weigh may be an error of Laplace's
+# method, which is off by a factor of several on a ridge.
+SMALLEST_MISSED = 0.05
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,8 @@ class Facts:
         The smallest overlap with q and the largest Pareto k; NaN where no bridge was tried.
     repaired, repaired_share
         How many modes that the particles had missed q covers, and their share of Z.
+    refuted
+        Whether draws of q have refuted the particles of all chains: shares of modes are wrong.
     missed
         The log of the mass, the expected and the found share of a mode that q does not cover.
     r_hat, effective_draws, independent_draws
@@ -148,6 +153,7 @@ class Facts:
     pareto_k: float = np.nan
     repaired: int = 0
     repaired_share: float = np.nan
+    refuted: bool = False
     missed: tuple[float, float, float] | None = None
     r_hat: float = np.nan
     r_hat_variable: str = ""
@@ -205,6 +211,11 @@ def judge(facts: Facts) -> Report:
             f"{modes} that exploring missed {'was' if one else 'were'} found by a search, and "
             f"weighed by draws of q: {share}.",
         )
+    elif facts.refuted:
+        notes = (
+            "Particles had the wrong shares of the posterior; draws of q, which reaches all of "
+            "them, have the last word.",
+        )
     return Report(
         "failed" if failed else "caution" if reasons else "ok",
         reasons,
@@ -220,7 +231,7 @@ Found = tuple[Reason, bool] | None
 
 def _disagreement(facts: Facts) -> Found:
     """Compare the exploring with the refined estimate."""
-    if facts.refine is None or facts.repaired:
+    if facts.refine is None or facts.repaired or facts.refuted:
         return None
     explored, refined = facts.explore.log_evidence, facts.refine.log_evidence
     error = float(np.hypot(facts.explore.standard_error, facts.refine.standard_error))
@@ -266,7 +277,7 @@ def _spread(facts: Facts) -> Found:
 def _rough_exploring(facts: Facts) -> Found:
     """Report exploring chains that are too far apart for the refined estimate to rest on them."""
     error = facts.explore.standard_error
-    if facts.chosen != "refine" or facts.repaired or error <= 2 * ROUGH:
+    if facts.chosen != "refine" or facts.repaired or facts.refuted or error <= 2 * ROUGH:
         return None
     reason = Reason(
         "rough exploring",
@@ -448,6 +459,8 @@ def _missed_mode(facts: Facts) -> Found:
     if facts.missed is None:
         return None
     log_mass, expected, found = facts.missed
+    if expected < SMALLEST_MISSED:
+        return None
     reason = Reason(
         "missed mode",
         f"There is a mode with a mass of about exp({log_mass:.2f}), {100 * expected:.0f} % of the "

@@ -30,6 +30,9 @@ __all__ = ["Correction", "check_density", "check_model", "find_corrections", "fi
 
 # Elements of the table of terms held at once.
 LARGEST_TABLE = 4_000_000
+# Further prior draws that are looked at before a model is refused for its data: a run of four
+# chains with the default number of particles sees as many. They take a second at most.
+MORE_DRAWS = 4_000
 LKJ = ("_LKJCholeskyCovRV", "_LKJCorrRV", "LKJCorrRV")
 
 
@@ -44,7 +47,11 @@ class Correction:
 
 def check_model(model: pm.Model) -> None:
     """Refuse models that have no marginal likelihood."""
-    if not model.observed_RVs and not model.potentials:
+    # A distribution of another package (pymc_arm.RBM is one) may be unnormalised on purpose.
+    known = all(
+        type(rv.owner.op).__module__.startswith(("pymc.", "pytensor.")) for rv in model.free_RVs
+    )
+    if known and not model.observed_RVs and not model.potentials:
         raise ModelError(
             "The model has no observed variable and no potential: there is no likelihood to "
             "integrate, and log Z is 0 whatever the prior. Give the data as observed=, or the "
@@ -108,10 +115,62 @@ def _refuse_simulator(rv: TensorVariable) -> None:
     )
 
 
-def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: np.ndarray) -> None:
-    """Refuse models whose density is zero or not a number at every prior draw."""
+def check_density(
+    model: pm.Model, layout: Layout, density: LogDensity, draws: np.ndarray, prior: PriorSampler
+) -> None:
+    """Refuse models whose density is zero or not a number wherever a run could begin.
+
+    Where none of the given draws is possible, more are taken; what is refused then has been looked
+    for at all of these, and at the model's initial point.
+    """
     if not density.count:
         return
+    possible, ever = _find_possible(density, draws)
+    seen = len(draws)
+    if not possible.all():
+        rng = np.random.default_rng(1)
+        for _ in range(MORE_DRAWS // len(draws)):
+            more = layout.ravel(prior.draw(rng, len(draws)), len(draws))
+            now, ever_now = _find_possible(density, more)
+            possible, ever, seen = possible | now, ever | ever_now, seen + len(draws)
+            if possible.all():
+                density.notes.append(
+                    f"the data are possible at fewer than one in {len(draws)} prior draws: the "
+                    "prior is far from them, or much wider"
+                )
+                break
+    if possible.all():
+        return
+    number = int(possible.argmin())
+    block = density.blocks[number]
+    rows = slice(int(density.offsets[number]), int(density.offsets[number + 1]))
+    bad = np.flatnonzero(~ever[rows])
+    where = f"{block.name}[{bad[0]}]" if len(bad) else block.name
+    if block.kind == "prior":
+        raise ModelError(
+            f"The prior of {block.name!r} has density zero, or not a number, at each of {seen} of "
+            "its own draws. Check its parameters; if it is a CustomDist, that logp= and random= "
+            "are of the same distribution."
+        )
+    start = _initial_terms(model, layout, density)[rows]
+    there = (
+        "At the model's initial point it is finite, so the data are possible, but a run begins "
+        "with prior draws: use a prior that reaches such points more often."
+        if np.isfinite(start).all()
+        else "Nor is it finite at the model's initial point. Check the data and predictors for NaN "
+        "and for values outside of the distribution's support, the prior's range, and parameters "
+        "that can't be, such as a scale of zero."
+    )
+    if not len(bad):
+        there = f"Each term of it is finite at some draw, but never all at once. {there}"
+    raise ModelError(
+        f"The log-density of {where!r} is -inf or NaN at each of {seen} draws from the prior. "
+        f"{there}"
+    )
+
+
+def _find_possible(density: LogDensity, draws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each block whether it is finite at some draw, and for each term."""
     possible = np.zeros(len(density.blocks), dtype=bool)
     ever = np.zeros(density.count, dtype=bool)
     chunk = max(1, LARGEST_TABLE // density.count)
@@ -124,22 +183,18 @@ def check_density(model: pm.Model, layout: Layout, density: LogDensity, draws: n
             columns = finite[:, density.offsets[number] : density.offsets[number + 1]]
             possible[number] |= columns.all(axis=1).any()
         if possible.all():
-            return
-    number = int(possible.argmin())
-    block = density.blocks[number]
-    bad = np.flatnonzero(~ever[density.offsets[number] : density.offsets[number + 1]])
-    where = f"{block.name}[{bad[0]}]" if len(bad) else block.name
-    if block.kind == "prior":
-        raise ModelError(
-            f"The prior of {block.name!r} has density zero, or not a number, at each of "
-            f"{len(draws)} of its own draws. Check its parameters."
-        )
-    raise ModelError(
-        f"The log-density of {where!r} is -inf or NaN at each of {len(draws)} draws from "
-        "the prior: the prior gives no mass to where the data are possible. Check the "
-        "data and predictors for NaN and for values outside of the distribution's support, the "
-        "prior's range, and parameters that can't be, such as a scale of zero."
-    )
+            break
+    return possible, ever
+
+
+def _initial_terms(model: pm.Model, layout: Layout, density: LogDensity) -> np.ndarray:
+    """Return all terms at the model's initial point, NaN if it has none."""
+    try:
+        start = model.initial_point(random_seed=0)
+        values = [np.asarray(start[model.rvs_to_values[rv].name])[None] for rv in model.free_RVs]
+        return density.terms(layout.ravel(values, 1))[0]
+    except (ValueError, NotImplementedError, KeyError):
+        return np.full(density.count, np.nan)
 
 
 def _refuse_infinite(density: LogDensity, terms: np.ndarray) -> None:

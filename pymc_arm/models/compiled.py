@@ -31,7 +31,7 @@ from pymc_arm.models.path import GenericPath
 from pymc_arm.models.plan import Plan, make_plan
 from pymc_arm.models.prior import PriorSampler, batched_function
 from pymc_arm.models.scopes import find_scopes
-from pymc_arm.models.support import Support, find_support
+from pymc_arm.models.support import Support, find_supports
 from pymc_arm.models.terms import Layout, build_terms
 
 __all__ = ["ModelPath", "compile_model"]
@@ -161,12 +161,8 @@ def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -
     draws = layout.ravel(values, PLANNING_DRAWS)
     x, blocks = build_terms(model, layout)
     density = LogDensity(x, blocks, draws, backend)
-    check_density(model, layout, density, draws)
-    supports = {
-        rv.name: find_support(rv, draws[:, list(slot.coordinates)])
-        for rv, slot in zip(model.free_RVs, layout.slots, strict=True)
-        if slot.discrete
-    }
+    check_density(model, layout, density, draws, prior)
+    supports = find_supports(density, x, layout, draws)
     check_normalizers(model, layout, density, supports, draws)
     scopes = find_scopes(density, layout, draws)
     density.notes.extend(prior.notes)

@@ -27,7 +27,7 @@ from pymc_arm.models.graph.gradient import Gradient
 from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.partial_evaluation import GroupedProgram, partial_evaluation
-from pymc_arm.models.graph.program import serialized
+from pymc_arm.models.graph.program import Program, serialized
 from pymc_arm.models.graph.verification import Reference
 from pymc_arm.models.terms import TermBlock, count_terms
 
@@ -35,8 +35,8 @@ __all__ = ["LogDensity"]
 
 _log = logging.getLogger("pymc")
 
-# Elements evaluated at once: small enough that the arrays of one operation stay in the cache, large
-# enough that a call's own cost of some hundred microseconds does not show.
+# Elements of the largest array evaluated at once: small enough that the arrays of one operation
+# stay in the cache, large enough that the cost of a call, some hundred microseconds, does not show.
 CHUNK = 131_072
 # With more terms than this, compiled code gains more in a run than it costs.
 LARGE = 2000
@@ -64,11 +64,15 @@ _Slicer = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], list[np.ndar
 
 
 class _Restricted(NamedTuple):
-    """The function of some terms, how many it returns, and which columns of them are meant."""
+    """The function of some terms, how many it returns, and which columns of them are meant.
+
+    ``elements`` is the size of the largest array on the way, for each point.
+    """
 
     function: Callable[[np.ndarray], list[np.ndarray]]
     width: int
     columns: np.ndarray | None
+    elements: int
 
 
 class LogDensity:
@@ -124,7 +128,7 @@ class LogDensity:
         restricted = self._restricted(selection)
         size, columns = len(points), restricted.columns
         result = np.empty((size, restricted.width if columns is None else len(columns)))
-        chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
+        chunk = max(1, CHUNK // restricted.elements)
         for first in range(0, size, chunk):
             parts = restricted.function(points[first : first + chunk])
             if columns is None:
@@ -142,7 +146,7 @@ class LogDensity:
         restricted = self._restricted(selection)
         result = np.zeros(len(points))
         own = _unless_ones(weights[selection])
-        chunk = max(1, CHUNK // max(restricted.width, points.shape[1], 1))
+        chunk = max(1, CHUNK // restricted.elements)
         for first in range(0, len(points), chunk):
             parts = restricted.function(points[first : first + chunk])
             result[first : first + chunk] = _add(parts, restricted.columns, own)
@@ -183,7 +187,9 @@ class LogDensity:
     ) -> Iterator[list[np.ndarray]]:
         restricted, varied = self._restricted(selection), self._varied(selection, columns)
         groups, members = values.shape[:2]
-        chunk = max(1, CHUNK // (members * max(restricted.width, points.shape[1], 1)))
+        # What is evaluated once for a group may be larger than what each of its members needs.
+        largest = max(members * max(restricted.width, points.shape[1]), restricted.elements)
+        chunk = max(1, CHUNK // (largest if varied is not None else members * restricted.elements))
         for first in range(0, groups, chunk):
             some, new = points[first : first + chunk], values[first : first + chunk]
             if varied is not None:
@@ -209,7 +215,11 @@ class LogDensity:
         ready = self._prepared.get(key)
         if ready is None:
             starts, stops, columns = self._slices(selection)
-            ready = _Restricted(self._function(starts, stops), int(np.sum(stops - starts)), columns)
+            function, width = self._function(starts, stops), int(np.sum(stops - starts))
+            elements = max(width, self._reference.shape[1], 1)
+            if isinstance(function, Program):
+                elements = max(elements, function.elements_per_point(self._reference))
+            ready = _Restricted(function, width, columns, elements)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
             self._prepared[key] = ready
@@ -314,7 +324,7 @@ def _add(
     if columns is not None:
         parts = [np.concatenate(parts, axis=1)[:, columns]]
     total, done = np.zeros(len(parts[0])), 0
-    with np.errstate(invalid="ignore"):  # +inf and -inf in one row
+    with np.errstate(invalid="ignore", over="ignore"):  # +inf and -inf in one row
         for part in parts:
             width = part.shape[1]
             total += part.sum(axis=1) if weights is None else part @ weights[done : done + width]

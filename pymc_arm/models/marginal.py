@@ -13,6 +13,7 @@ import numpy as np
 from pymc_arm.models.coloring import add_by_owner, color_coordinates
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.integrate import (
+    Conditional,
     Grid,
     Reference,
     continuous_log_density,
@@ -23,13 +24,15 @@ from pymc_arm.models.integrate import (
     quadrature,
 )
 from pymc_arm.models.plan import Plan
-from pymc_arm.models.support import Support
+from pymc_arm.models.support import Support, inside_only
 
 __all__ = ["MarginalSpace", "independent_sets"]
 
 # Elements of a table of terms that are held at once, and the nodes of a grid.
 LARGEST_TABLE = 8_000_000
 MOST_NODES = 50
+# Values of a discrete coordinate that its search takes, at most.
+MOST_VALUES = 100
 # The evaluations that draws are worth a particle, about those of exploring, and how many draws.
 EVALUATIONS = 1000
 PROPOSALS = 2, 20
@@ -85,7 +88,7 @@ class MarginalSpace:
     def proposals(self) -> int:
         """How many draws for each particle cost less than exploring did."""
         discrete = [self.supports.get(int(coordinate)) for coordinate in self.collapsed]
-        nodes = sum(MOST_NODES if s is None else len(s.values) for s in discrete)
+        nodes = sum(MOST_NODES if s is None else min(s.count, MOST_VALUES) for s in discrete)
         return int(np.clip(EVALUATIONS // nodes, *PROPOSALS))
 
     @functools.cached_property
@@ -171,7 +174,29 @@ class MarginalSpace:
     def _grid(self, particles: np.ndarray, number: int) -> Grid:
         """Return the grid of each particle and coordinate of a set, all of a particle in a row."""
         coordinates, terms, owner = self._sets[number]
-        size, count = len(particles), len(coordinates)
+        size = len(particles) * len(coordinates)
+        conditional = self._conditional(particles, coordinates, terms, owner)
+        support = self.supports.get(int(coordinates[0]))
+        if support is None:
+            return quadrature(conditional, self.references[number], size)
+        if support.varies:
+            slots = self.plan.layout.slots
+            block = next(k for k, slot in enumerate(slots) if coordinates[0] in slot.coordinates)
+            first, last = self.density.offsets[block : block + 2]
+            own = (terms >= first) & (terms < last)
+            prior = self._conditional(particles, coordinates, terms[own], owner[own])
+            conditional = inside_only(conditional, prior)
+        return enumerate_values(conditional, support, size)
+
+    def _conditional(
+        self,
+        particles: np.ndarray,
+        coordinates: np.ndarray,
+        terms: np.ndarray,
+        owner: np.ndarray,
+    ) -> Conditional:
+        """Return the function from values of coordinates to the terms of each, added up."""
+        count = len(coordinates)
 
         def conditional(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
             # All coordinates of a particle are evaluated at once, also those that need no more.
@@ -186,7 +211,4 @@ class MarginalSpace:
             table = added.reshape(len(chosen), nodes, count)
             return table[place, :, rows % count]
 
-        support = self.supports.get(int(coordinates[0]))
-        if support is not None:
-            return enumerate_values(conditional, support, size * count)
-        return quadrature(conditional, self.references[number], size * count)
+        return conditional

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 from pymc.distributions.custom import CustomDistRV
+from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.errors import ArmWarning, callers_level
@@ -34,9 +35,9 @@ def check_normalizers(
     supports: dict[str, Support],
     draws: np.ndarray,
 ) -> None:
-    """Warn of each CustomDist whose log-density lacks a constant."""
+    """Warn of each distribution of a user's whose log-density lacks a constant."""
     for number, (rv, slot) in enumerate(zip(model.free_RVs, layout.slots, strict=True)):
-        if not isinstance(rv.owner.op, CustomDistRV) or not 0 < slot.size <= LARGEST_BLOCK:
+        if not _is_of_a_user(rv) or not 0 < slot.size <= LARGEST_BLOCK:
             continue
         weights = np.zeros(density.count)
         weights[density.offsets[number] : density.offsets[number + 1]] = 1.0
@@ -44,15 +45,23 @@ def check_normalizers(
             log_integral, error = _sum(density, weights, slot, supports[slot.name], draws), 0.0
         else:
             log_integral, error = _integral(density, weights, slot, draws)
+        kind = "a CustomDist" if isinstance(rv.owner.op, CustomDistRV) else "a user's distribution"
         if abs(log_integral) > max(NEGLIGIBLE, 4 * error):
             warnings.warn(
-                f"The log-density of {slot.name!r}, a CustomDist, is not normalised: its integral "
+                f"The log-density of {slot.name!r}, {kind}, is not normalised: its integral "
                 f"is about exp({log_integral:.2f}), as far as its own random draws can tell. log Z "
                 f"includes that constant. Subtract it in logp= (or correct random=) for a log Z "
                 "that can be compared with other models.",
                 ArmWarning,
                 stacklevel=callers_level(),
             )
+
+
+def _is_of_a_user(rv: TensorVariable) -> bool:
+    """Whether a distribution is not one of PyMC's own, whose densities are known."""
+    operation = type(rv.owner.op)
+    theirs = operation.__module__.startswith(("pymc.", "pytensor.", "pymc_arm."))
+    return issubclass(operation, CustomDistRV) or not theirs
 
 
 def _integral(

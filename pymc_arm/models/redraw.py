@@ -8,7 +8,7 @@ vector not at all; both are normal with a precision matrix that is known.
 """
 
 from functools import singledispatch
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytensor
@@ -20,13 +20,13 @@ from pytensor.graph.op import Op
 from pytensor.tensor.random.basic import (
     BetaRV,
     DirichletRV,
+    ExponentialRV,
     GammaRV,
     InvGammaRV,
     LogNormalRV,
-    exponential,
-    gamma,
-    normal,
+    NormalRV,
 )
+from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.type_other import NoneTypeT
 from pytensor.tensor.variable import TensorVariable
 
@@ -81,7 +81,7 @@ def _inverse_gamma(op: InvGammaRV, node: Apply, transform: Transform | None) -> 
 def _log_normal(op: LogNormalRV, node: Apply, transform: Transform | None) -> Redraw | None:
     if not isinstance(transform, LogTransform):
         return None
-    draw = normal(*op.dist_params(node), size=_size(node), rng=_generator())
+    draw = _draw(NormalRV, _size(node), *op.dist_params(node))
     return _transformed(draw, node, transform, (draw,))
 
 
@@ -115,7 +115,7 @@ def _dirichlet(op: DirichletRV, node: Apply, transform: Transform | None) -> Red
 def _autoregression(op: Op, node: Apply, transform: Transform | None) -> Redraw | None:
     mean, precision = normal_parameters(op, node)
     # With Q = L L', the covariance of L'^-1 z is Q^-1.
-    noise = normal(pt.zeros_like(mean), 1.0, rng=_generator())
+    noise = _draw(NormalRV, None, pt.zeros_like(mean), 1.0)
     factor = pt.linalg.cholesky(precision)
     draw = mean + pt.linalg.solve_triangular(factor.T, noise, lower=False)
     value = draw if transform is None else transform.forward(draw, *node.inputs)
@@ -126,8 +126,9 @@ def _log_gamma(
     shape: TensorVariable, size: Variable | None
 ) -> tuple[TensorVariable, tuple[TensorVariable, ...]]:
     """Return the logarithm of a Gamma(shape, 1) draw, which never underflows, and its parts."""
-    larger = gamma(shape + 1.0, scale=pt.ones_like(shape), size=size, rng=_generator())
-    waiting = exponential(pt.ones_like(shape, dtype="float64"), size=size, rng=_generator())
+    one = pt.ones_like(shape, dtype="float64")
+    larger = _draw(GammaRV, size, shape + one, one)
+    waiting = _draw(ExponentialRV, size, one)
     return pt.log(larger) - waiting / shape, (larger, waiting)
 
 
@@ -145,5 +146,9 @@ def _size(node: Apply) -> Variable | None:
     return None if isinstance(size.type, NoneTypeT) else size
 
 
-def _generator() -> Variable:
-    return pytensor.shared(np.random.default_rng())
+def _draw(kind: type[RandomVariable], size: Variable | None, *parameters: Any) -> TensorVariable:
+    """Return a draw with a generator of its own."""
+    generator = pytensor.shared(np.random.default_rng())
+    tensors = [pt.as_tensor(parameter) for parameter in parameters]
+    draw: TensorVariable = kind(dtype="float64").make_node(generator, size, *tensors).outputs[1]
+    return draw

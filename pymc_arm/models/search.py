@@ -48,7 +48,8 @@ RARE = 1e-3
 # between nodes), or if one of its ends is so far from what its neighbours predict.
 LARGEST_GAP = 8.0
 LARGEST_DEVIATION = 0.5
-# The share of the mass in the piece that a support ends in.
+# The share of the mass in the piece that a support of the line ends in; one of whole numbers is
+# searched to its end.
 LARGEST_EDGE = 1e-3
 # Nodes around a predicted peak, in standard deviations. Pieces of two standard deviations are exact
 # for a normal density, and the outermost are at the depth.
@@ -61,6 +62,8 @@ EVENLY = np.array([0.25, 0.5, 0.75])
 NEGLIGIBLE = 5.0
 # A piece that falls by more nats than twice this is divided so far below its higher end.
 STEEP = 4.0
+# Rows without a node of positive density are halved until they have so many.
+MOST_EMPTY = 60
 # Rounds for those that need them: a spike 1e-7 times as wide as the pieces around it takes 10.
 ROUNDS = 24
 # The outermost nodes go out by up to so many times the way between them.
@@ -130,11 +133,12 @@ class _Assessed(NamedTuple):
     open_low: np.ndarray
     open_high: np.ndarray
     unsettled: np.ndarray
+    empty: np.ndarray
 
     @property
     def unfinished(self) -> np.ndarray:
         """Which rows need more nodes."""
-        return self.unsettled | self.open_low | self.open_high
+        return self.unsettled | self.open_low | self.open_high | self.empty
 
 
 def find_pieces(conditional: Conditional, line: Line, start: np.ndarray, size: int) -> Pieces:
@@ -230,14 +234,15 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> _Assessed:
     in_doubt = np.where(single, 0.0, REMAINDER * share * doubt.deviation)
     in_doubt = np.where(unresolved, np.maximum(potential, in_doubt), in_doubt)
     edges = np.where(edge, share, 0.0)
+    largest_edge = 0.0 if line.whole else LARGEST_EDGE
     seldom_drawn = unresolved | (share < RARE)
     seldom = np.where(seldom_drawn, in_doubt, 0.0).sum(axis=1)
     error = in_doubt.sum(axis=1) + tail_share + edges.sum(axis=1)
     unsettled = (in_doubt.sum(axis=1) > TOLERANCE) | (seldom > MISSED_TOLERANCE)
-    unsettled |= edges.max(axis=1, initial=0.0) > LARGEST_EDGE
+    unsettled |= edges.max(axis=1, initial=0.0) > largest_edge
     # By how much each piece is above what is tolerated; the log of the gap where exp overflows.
     excess = np.where(seldom_drawn, in_doubt / MISSED_TOLERANCE, in_doubt / TOLERANCE)
-    excess = np.where(edges > LARGEST_EDGE, edges / LARGEST_EDGE, excess)
+    excess = np.where(edges > largest_edge, edges / LARGEST_EDGE, excess)
     with np.errstate(divide="ignore"):
         log_score = np.where(in_doubt > 1e100, doubt.log_gap - safe_total, np.log(excess))
     alive = ~is_zero(peak)
@@ -255,7 +260,8 @@ def _assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> _Assessed:
         missed=seldom + tail_share,
     )
     open_low, open_high = (side & alive for side in opened)
-    return _Assessed(pieces, doubt, log_score, open_low, open_high, unsettled & alive)
+    empty = ~alive & (nodes.shape[1] < MOST_EMPTY) & (not line.whole)
+    return _Assessed(pieces, doubt, log_score, open_low, open_high, unsettled & alive, empty)
 
 
 def _propose(assessed: _Assessed, line: Line) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -271,6 +277,10 @@ def _propose(assessed: _Assessed, line: Line) -> list[tuple[np.ndarray, np.ndarr
             proposals.append((rows[peaked], around[peaked]))
         inside = np.where(_hides(part, first)[:, None], _scan(part, first), _halve(part))
         proposals.append((rows[~peaked], inside[~peaked]))
+    rows = np.flatnonzero(assessed.empty)
+    if len(rows):
+        nodes = assessed.pieces.nodes[rows]
+        proposals.append((rows, 0.5 * (nodes[:, 1:] + nodes[:, :-1])))
     rows = np.flatnonzero(assessed.open_low | assessed.open_high)
     if len(rows):
         proposals.append((rows, _outward(select(assessed, rows))))

@@ -8,6 +8,7 @@ comparisons with zero of what is positive (``logpow`` of PyMC has them) are answ
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -24,7 +25,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.special import Softmax, log_softmax
-from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor, get_idx_list
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["is_positive", "log1m_of", "log_of", "stabilize"]
@@ -214,11 +215,14 @@ def _is_constant(graph: Variable, number: float) -> bool:
 
 def _unbroadcast(graph: Variable) -> Variable:
     """Return what a graph repeats along more axes."""
-    while graph.owner is not None and (
-        isinstance(graph.owner.op, Alloc)
-        or (isinstance(graph.owner.op, DimShuffle) and graph.owner.op.is_expand_dims)
-    ):
-        graph = graph.owner.inputs[0]
+    while graph.owner is not None:
+        node = graph.owner
+        if _scalar(node) is scalar.Second:
+            graph = node.inputs[1]
+        elif isinstance(node.op, Alloc) or getattr(node.op, "is_expand_dims", False):
+            graph = node.inputs[0]
+        else:
+            break
     return graph
 
 
@@ -340,9 +344,59 @@ def _log_difference(node: Apply, depth: int) -> TensorVariable | None:
     sigmoids = [i.owner is not None and _scalar(i.owner) is special.Sigmoid for i in node.inputs]
     if all(sigmoids):
         # sigmoid(a) - sigmoid(b) = sigmoid(a) sigmoid(-b) (1 - exp(b - a)).
-        a, b = (i.owner.inputs[0] for i in node.inputs)
-        return -pt.softplus(-a) - pt.softplus(b) + _log1mexp(b - a)
-    return None
+        return _log_between(*(i.owner.inputs[0] for i in node.inputs))
+    return _log_steps(left, right)
+
+
+def _log_between(high: TensorVariable, low: TensorVariable) -> TensorVariable:
+    """Return log(sigmoid(high) - sigmoid(low))."""
+    return -pt.softplus(-high) - pt.softplus(low) + _log1mexp(low - high)
+
+
+def _log_steps(left: TensorVariable, right: TensorVariable) -> TensorVariable | None:
+    """Return the logarithms of the steps from 0 over sigmoids to 1, those of an ordered logit."""
+    if left.owner is None or right.owner is None:
+        return None
+    if isinstance(left.owner.op, DimShuffle) and left.owner.op == right.owner.op:
+        inner = _log_steps(left.owner.inputs[0], right.owner.inputs[0])
+        return _rebuild(left.owner, inner)
+    if not all(isinstance(one.owner.op, Subtensor) for one in (left, right)):
+        return None
+    joined = left.owner.inputs[0]
+    if joined is not right.owner.inputs[0] or joined.owner is None:
+        return None
+    if not isinstance(joined.owner.op, Join):
+        return None
+    zero, *middle, one = _joined(joined.owner)
+    if len(middle) != 1 or not (_is_constant(zero, 0) and _is_constant(one, 1)):
+        return None
+    sigmoid = middle[0].owner
+    if sigmoid is None or _scalar(sigmoid) is not special.Sigmoid:
+        return None
+    if _last_slice(left.owner) != (1, None) or _last_slice(right.owner) != (None, -1):
+        return None
+    if zero.type.shape[-1] != 1 or one.type.shape[-1] != 1:
+        return None
+    (level,) = sigmoid.inputs
+    return pt.join(
+        level.type.ndim - 1,
+        -pt.softplus(-level[..., :1]),
+        _log_between(level[..., 1:], level[..., :-1]),
+        -pt.softplus(level[..., -1:]),
+    )
+
+
+def _last_slice(node: Apply) -> tuple[Any, Any] | None:
+    """Return the ends of what a node takes of the last axis, if it takes all of the others."""
+    *others, last = get_idx_list(node.inputs, node.op.idx_list)
+    whole = all(isinstance(one, slice) and one == slice(None) for one in others)
+    if not whole or len(others) != node.inputs[0].type.ndim - 1 or not isinstance(last, slice):
+        return None
+    ends = []
+    for end in (last.start, last.stop):
+        end = end.owner.inputs[0] if getattr(end, "owner", None) is not None else end
+        ends.append(int(end.data) if isinstance(end, Constant) else end)
+    return (ends[0], ends[1]) if last.step in (None, 1) else None
 
 
 def _log_switch(node: Apply, depth: int) -> TensorVariable | None:
@@ -366,10 +420,11 @@ def _log_erfc(x: TensorVariable) -> TensorVariable:
 
 
 def _log1mexp(y: TensorVariable) -> TensorVariable:
-    """Return log(1 - exp(y)) for y < 0 (Maechler, 2012)."""
-    near = pt.gt(y, -np.log(2.0))
-    small, large = pt.switch(near, y, -1.0), pt.switch(near, -1.0, y)
-    return pt.switch(near, pt.log(-pt.expm1(small)), pt.log1p(-pt.exp(large)))
+    """Return log(1 - exp(y)), to a rounding error of one; -inf where y is not negative.
+
+    Without the maximum PyTensor makes this an operation of its own, a loop without numba.
+    """
+    return pt.log(pt.maximum(-pt.expm1(y), 0.0))
 
 
 def _log1m_exponential(node: Apply, depth: int) -> TensorVariable | None:

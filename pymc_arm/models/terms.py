@@ -30,7 +30,7 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm.models.autoregression import log_normalizer
+from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
@@ -144,11 +144,13 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     counts = []
     for rv, kind, logp in zip(variables, kinds, logps, strict=True):
         split = _split_multivariate_normal(model, rv)
+        if kind != "potential" and isinstance(rv.owner.op, CARRV):
+            split = autoregression.log_density(model, rv)
         logp = pt.as_tensor(logp)
         pieces = [split] if split is not None else _summands(_checks_to_minus_infinity([logp])[0])
         ravelled = [_ravel(piece) for piece in pieces]
-        if kind != "potential" and isinstance(rv.owner.op, CARRV | ICARRV):
-            ravelled.append(pt.constant([log_normalizer(rv)]))
+        if kind != "potential" and isinstance(rv.owner.op, ICARRV):
+            ravelled.append(pt.constant([autoregression.log_normalizer(rv)]))
         if _is_circular(model, rv):
             # The whole line is mapped to the circle over and over; one turn is meant.
             once = pt.le(pt.abs(model.rvs_to_values[rv]), np.pi)

@@ -54,6 +54,14 @@ class Chain:
         return predicted_variance(self.run.history)
 
     @property
+    def integration_error(self) -> float:
+        """How far log Z may be off because of what its integrals have not seen.
+
+        Steps err to the same side, so their errors add up.
+        """
+        return float(sum(info.integration_error for info in self.run.history))
+
+    @property
     def genealogy_variance(self) -> float:
         """The same from the founders of particles, which counts what they remember."""
         state = self.run.state
@@ -225,9 +233,9 @@ def equally_weighted(
     if unequal:
         indices = SCHEMES[settings.resampling](rng, state.log_weights, size)
         particles, founders = path.select(particles, indices), founders[indices]
-        particles, _ = path.move(rng, state.position, particles)
+        particles = path.move(rng, state.position, particles).particles
     elif len(np.unique(state.ancestors)) < count:
-        particles, _ = path.move(rng, state.position, particles)
+        particles = path.move(rng, state.position, particles).particles
     return particles, founders
 
 

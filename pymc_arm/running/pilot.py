@@ -1,12 +1,13 @@
 """A pilot run: it decides where steps end and how many particles each gets, and others repeat it.
 
-Nothing in a run on the path that a pilot returns depends on its own particles but its moves, which
-adapt to them (docs/bias.md).
+Moves repeat what they had learnt from the particles of the pilot, where the path can do so
+(:class:`Freezable`). Then nothing in a run on the path that a pilot returns depends on its own
+particles, and its Z-hat is unbiased (docs/bias.md).
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,10 +16,25 @@ from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.path import Moved, Particles, Path, Position, Proposal, Smoothed
 from pymc_arm.algorithm.settings import Settings
 
-__all__ = ["Replay", "ReplayedPath", "pilot"]
+__all__ = ["Freezable", "Replay", "ReplayedPath", "pilot"]
 
 # The part of a budget that optimal allocation divides equally.
 EQUAL_SHARE = 0.1
+
+
+@runtime_checkable
+class Freezable(Protocol):
+    """A path whose moves adapt to the particles, and can repeat how they did so."""
+
+    def recording(self) -> Path:
+        """Return this path, with moves that note how they have adapted."""
+
+    @property
+    def recorded_moves(self) -> Any:
+        """What moves have noted since :meth:`recording`; it can be pickled."""
+
+    def with_frozen_moves(self, recorded: Any) -> Path:
+        """Return this path, with moves that adapt to nothing and repeat what was noted."""
 
 
 class ReplayedPath(Path):
@@ -30,10 +46,15 @@ class ReplayedPath(Path):
         The path itself, which does everything else.
     following
         The position after each position.
+    recorded_moves
+        What its moves repeat, if they are frozen.
     """
 
-    def __init__(self, path: Path, following: Mapping[Position, Position]) -> None:
+    def __init__(
+        self, path: Path, following: Mapping[Position, Position], recorded_moves: Any = None
+    ) -> None:
         self.path, self.following = path, dict(following)
+        self.recorded_moves = recorded_moves
         self.length, self.start = path.length, path.start
 
     def __getattr__(self, name: str) -> Any:
@@ -86,6 +107,14 @@ class ReplayedPath(Path):
         """Return draws by variable name."""
         return self.path.posterior(rng, particles)
 
+    def integration_error(self, proposal: Proposal, log_weights: np.ndarray) -> float:
+        """Return what the path says of its integrals."""
+        return self.path.integration_error(proposal, log_weights)
+
+    def settings(self, **given: Any) -> Settings:
+        """Return the path's own settings."""
+        return self.path.settings(**given)
+
     def count(self, particles: Particles) -> int:
         """Return the number of particles."""
         return self.path.count(particles)
@@ -105,10 +134,15 @@ class Replay:
 
     recipe: Callable[[], Path]
     following: Mapping[Position, Position]
+    recorded_moves: Any = None
 
     def __call__(self) -> Path:
         """Make it."""
-        return ReplayedPath(self.recipe(), self.following)
+        return ReplayedPath(_freeze(self.recipe(), self.recorded_moves), self.following)
+
+
+def _freeze(path: Path, recorded: Any) -> Path:
+    return path.with_frozen_moves(recorded) if isinstance(path, Freezable) else path
 
 
 def pilot(
@@ -123,9 +157,10 @@ def pilot(
     """Run once, and return a path that repeats its choices, with the particles of each step.
 
     If ``optimal`` they are those of Theorem 1, within ``budget`` or else ``particles`` a step;
-    otherwise as many as the generate loop asked for.
+    otherwise as many as the generate loop asked for. Moves repeat the kernels of the pilot too.
     """
-    first = run(path, rng, particles, **vars(settings))
+    recording = path.recording() if isinstance(path, Freezable) else path
+    first = run(recording, rng, particles, **vars(settings))
     if first.log_evidence == -np.inf:
         raise ValueError(
             "The pilot run, which decides the allocation, lost all of its particles: use more "
@@ -136,7 +171,8 @@ def pilot(
         total = particles * len(counts) if budget is None else budget
         counts = _cautious_counts(increment_variances(first.history), total)
     following = dict(zip(first.positions[:-1], first.positions[1:], strict=True))
-    return ReplayedPath(path, following), counts
+    recorded = recording.recorded_moves if isinstance(recording, Freezable) else None
+    return ReplayedPath(_freeze(path, recorded), following, recorded), counts
 
 
 def _cautious_counts(variances: np.ndarray, budget: int) -> list[int]:

@@ -22,7 +22,7 @@ from pymc_arm.errors import TimeLimitError
 from pymc_arm.evidence.bridge import Bridge
 from pymc_arm.evidence.modes import PRIOR_STARTS, Summit, search_modes
 from pymc_arm.evidence.refine import NEGLIGIBLE_SHARE, refine_chains
-from pymc_arm.evidence.spaces import Refinable
+from pymc_arm.evidence.spaces import Refinable, StartedElsewhere
 from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
 from pymc_arm.running.chains import Chain, Task
@@ -117,7 +117,7 @@ class PathRun:
                 budget=options.budget,
             )
             counts, settings = tuple(found), replace(settings, variant="rm")
-            recipe = None if recipe is None else Replay(recipe, path.following)
+            recipe = None if recipe is None else Replay(recipe, path.following, path.recorded_moves)
         self._path, self._options, self._settings = path, options, settings
         self._deadline = None if options.time_limit is None else started + options.time_limit
         task = Task(int(options.draws), settings, counts, self._deadline, journal)
@@ -144,7 +144,9 @@ class PathRun:
                     self._path, self._finished, generators, self._workers
                 )
         self._estimates = estimate_chains(
-            self._refined, repaired="repaired_modes" in self._searched
+            self._refined,
+            integration_error=float(np.mean([c.integration_error for c in self._refined])),
+            repaired="repaired_modes" in self._searched,
         )
         error = self._estimates.sampling.standard_error
         chains = len(self._finished)
@@ -257,7 +259,10 @@ def _refine(
     # The same starting points in every run: whether a mode is found is no matter of luck.
     rng = np.random.default_rng(0)
     log_evidence = log_mean_exp(np.array([chain.log_evidence for chain in chains]))
-    prior = path.initialize(rng, PRIOR_STARTS)[0]
+    if isinstance(path, StartedElsewhere):
+        prior = path.prior_particles(rng, PRIOR_STARTS)
+    else:
+        prior = path.initialize(rng, PRIOR_STARTS)[0]
     summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
     bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
     refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]

@@ -26,7 +26,8 @@ class RunSummary:
     whether draws were made through q or are particles, ``independent_draws`` how many independent
     ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
-    ``repaired_share`` of modes that they have missed and q has found. ``family``, ``backend`` and
+    ``repaired_share`` of modes that they have missed and q has found. ``family``, ``start``,
+    ``guard`` (what a small run from the prior says of one from a reference), ``backend`` and
     ``corrections`` are those of a model.
     """
 
@@ -53,6 +54,8 @@ class RunSummary:
     missed_expected_share: float | None = None
     missed_found_share: float | None = None
     family: str | None = None
+    start: str | None = None
+    guard: str | None = None
     backend: str | None = None
     corrections: str | None = None
 

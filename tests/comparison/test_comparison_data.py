@@ -78,6 +78,6 @@ def test_data_that_changed_between_two_runs():
 
 
 def test_a_result_without_log_z_is_refused_before_models_run(monkeypatch):
-    monkeypatch.setattr("pymc_arm.comparison.running.run_path", pytest.fail)
+    monkeypatch.setattr("pymc_arm.comparison.running.ModelCall.run", pytest.fail)
     with pytest.raises(ValueError, match="no log_marginal_likelihood"):
         pymc_arm.bayes_factor(make_tree({}, {}), normal(DATA))

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 from pymc_arm import ArmWarning
@@ -78,6 +79,7 @@ def test_warnings_are_given_each_time():
             logp=lambda value: 3.0 - 0.5 * value**2,
             random=lambda rng=None, size=None: rng.normal(size=size),
         )
+        pm.Potential("no_data", pt.constant(0.0))
     for _ in range(2):
         with pytest.warns(ArmWarning, match="'x', a CustomDist, is not normalised") as caught:
             path = compile_model(model)

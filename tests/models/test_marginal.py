@@ -88,7 +88,7 @@ def test_drawing_the_others_leaves_an_unbiased_density_of_the_kept():
     exact = marginal_log_density(np.array([at]))[0]
     error = np.std(np.exp(logs - exact)) / np.sqrt(len(logs))
     assert error < 0.001  # the grids are near the conditionals
-    assert abs(np.exp(log_mean_exp(logs) - exact) - 1) < 4 * error
+    assert abs(np.exp(log_mean_exp(logs) - exact) - 1) < 4 * error + 1e-7  # the wide tails
 
 
 def test_particles_are_weighed_with_the_density_that_draws_come_from():
@@ -105,7 +105,7 @@ def test_particles_are_weighed_with_the_density_that_draws_come_from():
     logs = -space.log_ratio(particles)
     exact = -marginal_log_density(np.array([at]))[0]
     error = np.std(np.exp(logs - exact)) / np.sqrt(size)
-    assert abs(np.exp(log_mean_exp(logs) - exact) - 1) < 4 * error
+    assert abs(np.exp(log_mean_exp(logs) - exact) - 1) < 4 * error + 1e-7  # the wide tails
 
 
 def test_a_mixed_model_is_refined():

@@ -6,7 +6,8 @@ import pytest
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep, sweep
+from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep
+from pymc_arm.models.moves.decorrelation import Decorrelation
 
 
 def nested() -> pm.Model:
@@ -74,7 +75,7 @@ def test_a_scale_that_overflows_moves_nothing():
     points, _ = path.initialize(np.random.default_rng(0), 50)
     points[0, 1], points[1, 1] = 800.0, -800.0
     target = path._target(path.start)
-    moved, _ = Sweep(target, KERNELS).run(np.random.default_rng(1), points)
+    moved = Sweep(target, KERNELS).run(np.random.default_rng(1), points).particles
     assert np.isfinite(moved[2:]).all()
 
 
@@ -99,7 +100,7 @@ def test_moves_of_innovations_leave_a_funnel_invariant():
         supports={},
         views=[path._innovations],
     )
-    moved, acceptance = Sweep(target, KERNELS).run(rng, points)
+    moved, acceptance, _ = Sweep(target, KERNELS).run(rng, points)
     assert acceptance > 0.5
     assert np.mean(moved[:, 0] != points[:, 0]) > 0.9
     seen, _ = path._innovations.forward(moved)
@@ -122,13 +123,13 @@ def test_groups_take_few_sweeps(monkeypatch):
         group = pm.Normal("group", mean, between, shape=3)
         pm.Normal("y", group[np.array([0, 0, 1, 1, 2, 2])], 1.0, observed=np.zeros(6))
     path = compile_model(model)
-    memory, sweeps = sweep.autocorrelation, []
+    worst, sweeps = Decorrelation.worst, []
 
-    def count(start, now):
+    def count(self, points, log_density):
         sweeps.append(1)
-        return memory(start, now)
+        return worst(self, points, log_density)
 
-    monkeypatch.setattr(sweep, "autocorrelation", count)
+    monkeypatch.setattr(Decorrelation, "worst", count)
     run(path, np.random.default_rng(0), 500)
     in_both = len(sweeps)
     monkeypatch.setattr(type(path), "_views", lambda self, continuous: [Identity()])

@@ -52,6 +52,40 @@ def test_data_outside_of_the_support() -> None:
         run(model)
 
 
+def test_nothing_observed() -> None:
+    with pm.Model() as model:
+        pm.Normal("x")
+    with pytest.raises(ModelError, match=r"no observed variable and no potential.*observed="):
+        run(model)
+
+
+def test_nothing_to_draw_with() -> None:
+    with pm.Model() as model:
+        x = pm.CustomDist("x", logp=lambda value: -0.5 * value**2)
+        pm.Normal("y", x, 1, observed=0.5)
+    with pytest.raises(ModelError, match=r"'x' can't be drawn from its prior.*a random="):
+        run(model)
+
+
+def test_possible_data_that_no_prior_draw_reaches() -> None:
+    # Possible at the initial point, which the prior has no mass near.
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, initval=30.0)
+        pm.Potential("far", pm.math.switch(x > 29, 0.0, -np.inf))
+    with pytest.raises(ModelError, match=r"'far\[0\]' is -inf.* 6000 draws.*it is finite, so"):
+        run(model)
+
+
+def test_predictors_called_x() -> None:
+    # The vector of coordinates has that name too.
+    with pm.Model() as model:
+        x = pm.Data("x", np.zeros(3))
+        pm.Normal("y", 0.0 * pm.Normal("slope") + x, 1.0, observed=np.zeros(3))
+    from pymc_arm.models.compiled import compile_model
+
+    assert compile_model(model).flat == ()
+
+
 def test_missing_family() -> None:
     with pm.Model() as model:
         pm.Normal("x")
@@ -79,7 +113,7 @@ def test_missing_family() -> None:
 )
 def test_bad_arguments(options: dict, message: str) -> None:
     with pm.Model() as model:
-        pm.Normal("x")
+        pm.Normal("y", pm.Normal("x"), 1, observed=0.0)
     with pytest.raises(ValueError, match=message):
         run(model, **options)
 

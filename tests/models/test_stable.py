@@ -177,6 +177,9 @@ LINKS = {
     "multinomial": lambda x: pm.Multinomial(
         "y", n=5, p=pm.math.softmax(pt.stack([x, -x], axis=1), axis=1), observed=[[2, 3], [3, 2]]
     ),
+    "ordered logistic": lambda x: pm.OrderedLogistic(
+        "y", eta=x, cutpoints=np.array([-1.0, 0.0, 2.0]), observed=[1, 2]
+    ),
     "negative binomial": lambda x: pm.NegativeBinomial("y", pt.exp(x), 2.0, observed=[1, 4]),
     "beta-binomial by hand": lambda x: pm.Binomial("y", 7, pt.sigmoid(x)[[0, 1]], observed=[3, 4]),
 }

@@ -174,8 +174,8 @@ def test_a_damaged_manifest_is_refused(tmp_path):
     file.write_text(content[:50])
     with pytest.raises(CheckpointError, match=r"manifest.json of the checkpoint is damaged"):
         sample(tmp_path, resume=True)
-    file.write_text(content.replace('"format": 3', '"format": 9'))
-    with pytest.raises(CheckpointError, match="format 9; this version reads 3"):
+    file.write_text(content.replace('"format": 4', '"format": 9'))
+    with pytest.raises(CheckpointError, match="format 9; this version reads 4"):
         sample(tmp_path, resume=True)
 
 

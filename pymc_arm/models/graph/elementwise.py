@@ -33,15 +33,28 @@ from pytensor.scalar.loop import ScalarLoop
 from pytensor.scalar.math import Log1mexp, PolyGamma, Softplus, TriGamma
 from pytensor.tensor.elemwise import Elemwise
 
-from pymc_arm.models.graph.operations import array_function
+from pymc_arm.models.graph.operations import array_function, own_function, perform_function
 from pymc_arm.models.graph.program import ArrayFunction
 
 __all__ = ["scalar_function"]
+
+# The operands of a ufunc, results included, that PyTensor allows for.
+LARGEST_UFUNC = 32
 
 
 @array_function.register(Elemwise)
 def _elementwise(operation: Elemwise, node: Apply) -> ArrayFunction | None:
     return _in_output_types(operation.scalar_op, node)
+
+
+@own_function.register(Elemwise)
+def _own_elementwise(operation: Elemwise, node: Apply) -> ArrayFunction:
+    """Return PyTensor's own function, which fails on more operands than a ufunc can have."""
+    if len(node.inputs) + len(node.outputs) > LARGEST_UFUNC:
+        function = _in_output_types(operation.scalar_op, node)
+        if function is not None:
+            return function
+    return perform_function(node)
 
 
 def _in_output_types(operation: ScalarOp, node: Apply) -> ArrayFunction | None:

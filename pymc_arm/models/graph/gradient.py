@@ -13,10 +13,13 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.gradient import NullTypeGradError
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.models.graph.batching import copy_graphs, open_graph
 from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Program
@@ -91,6 +94,7 @@ class Gradient:
         #: What evaluates it, once it was compiled: "numpy", or "numba" for one point at a time.
         self.backend: str | None = None
         self._function: GradientFunction | None = None
+        self._elements = 1  # the size of the largest array on the way, for each point
         self._bound: tuple[bytes, Callable[..., Sequence[np.ndarray]]] | None = None
         self._tried = False
 
@@ -110,7 +114,7 @@ class Gradient:
         """
         function = self._for_weights(weights)
         values, gradients = np.empty(len(points)), np.empty_like(points)
-        chunk = max(1, CHUNK // max(len(weights), points.shape[1], 1))
+        chunk = max(1, CHUNK // max(len(weights), points.shape[1], self._elements, 1))
         for first in range(0, len(points), chunk):
             part = slice(first, first + chunk)
             values[part], gradients[part] = function(points[part])
@@ -153,12 +157,15 @@ class Gradient:
                     function = compile_one(x, weights, total, gradient)
                     if function is None:
                         continue
-                    wrong = own.compare(_joined(function.bind(trial)))
+                    at_once = function.bind(trial)
+                    wrong = own.compare(_joined(at_once))
                 except Exception as error:  # compilers raise anything: it is noted
                     self._note(f"no gradient with {backend}", error)
                     continue
                 if wrong is None:
                     self.backend = backend
+                    if isinstance(at_once, Program):
+                        self._elements = at_once.elements_per_point(self._points)
                     return function
                 what = f"coordinate {wrong.place - 1}" if wrong.place else "the value"
                 values = f"{wrong.found:.6g}, and {wrong.expected:.6g} in PyTensor's own"
@@ -181,13 +188,16 @@ class Gradient:
     ) -> Program | None:
         """Return the batched function on NumPy, or None if it would be a loop."""
         rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
-        batched = vectorize_graph(list(graphs), {x: rows})
+        copies = copy_graphs(x, graphs)
+        fgraph = FunctionGraph([x, weights], copies, clone=False)
+        in2out(open_graph).rewrite(fgraph)  # derivatives may be closed again
+        batched = vectorize_graph(list(fgraph.outputs), {x: rows})
         function = compile_with_numpy([rows, weights], *batched, trusted=True)
         return function if function.vectorized else None
 
     def _loop(self, x: TensorVariable, weights: TensorVariable, *graphs: TensorVariable) -> Looped:
         """Return what numba makes of the gradient at one point, called for one after another."""
-        compiled = compile_with_numba([x, weights], list(graphs))
+        compiled = compile_with_numba([x, weights], copy_graphs(x, graphs))
         return Looped(compiled)
 
     def _note(self, what: str, why: Exception | str) -> None:

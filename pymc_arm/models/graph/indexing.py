@@ -9,8 +9,16 @@ from typing import Any
 
 import numpy as np
 from pytensor.graph.basic import Apply
+from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join, Split
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
+from pytensor.tensor.subtensor import (
+    AdvancedIncSubtensor,
+    AdvancedSubtensor,
+    IncSubtensor,
+    Subtensor,
+    indices_from_subtensor,
+)
+from pytensor.tensor.type import TensorType
 
 from pymc_arm.models.graph.operations import (
     array_function,
@@ -21,6 +29,10 @@ from pymc_arm.models.graph.operations import (
 from pymc_arm.models.graph.program import ArrayFunction
 
 __all__: list[str] = []
+
+# PyTensor 3 has one operation for vectors and for other indices.
+AdvancedSubtensor1 = getattr(subtensor, "AdvancedSubtensor1", AdvancedSubtensor)
+AdvancedIncSubtensor1 = getattr(subtensor, "AdvancedIncSubtensor1", AdvancedIncSubtensor)
 
 
 @array_function.register(Subtensor)
@@ -47,79 +59,219 @@ def _join(core: Join, node: Apply) -> ArrayFunction | None:
     # Up to PyTensor 2 the axis is the first input; later it is a part of the operation.
     own_axis = hasattr(core, "axis")
     cores = {len(axes) for axes in node.op.inputs_sig[0 if own_axis else 1 :]}
-    if cores != {1}:
+    if len(cores) != 1:
         return None
-    return functools.partial(_concatenate, None) if own_axis else _concatenate
+    (dimensions,) = cores
+    if own_axis:
+        return functools.partial(_concatenate, dimensions, core.axis)
+    return functools.partial(_concatenate, dimensions)
 
 
 @core_function.register(Split)
-def _split(core: Split, node: Apply) -> ArrayFunction | None:
-    if len(node.op.inputs_sig[0]) != 1:
-        return None
-    own_axis = hasattr(core, "axis")  # as of Join
-    return _cut if own_axis else lambda array, axis, sizes: _cut(array, sizes)
+def _split(core: Split, node: Apply) -> ArrayFunction:
+    dimensions = len(node.op.inputs_sig[0])
+    if hasattr(core, "axis"):  # as of Join
+        return lambda array, sizes: _cut(dimensions, array, core.axis, sizes)
+    return functools.partial(_cut, dimensions)
 
 
 @core_function.register(AdvancedSubtensor)
-def _look_up(core: AdvancedSubtensor, node: Apply) -> ArrayFunction | None:
+@core_function.register(AdvancedSubtensor1)
+def _look_up(core: Any, node: Apply) -> ArrayFunction | None:
     signature = node.op.inputs_sig
     integers = all(i.type.dtype.startswith(("int", "uint")) for i in node.inputs[1:])
     same = len({len(axes) for axes in signature[1:]}) == 1
-    # A view of only some axes would need the slices between them.
-    whole = len(signature[0]) == len(node.inputs) - 1 and integers and same
-    return functools.partial(_gather, len(signature[1])) if whole else None
+    slices = any(isinstance(entry, slice) for entry in getattr(core, "idx_list", None) or ())
+    if integers and same and not slices:
+        return functools.partial(_gather, len(signature[0]), len(signature[1]))
+    if not _shared(node, first=1) or not _in_place(core, node, first=1):
+        return None
+    return functools.partial(_take, core, [len(axes) for axes in signature])
 
 
 @core_function.register(Subtensor)
-def _look_up_row(core: Subtensor, node: Apply) -> ArrayFunction | None:
+def _look_up_part(core: Subtensor, node: Apply) -> ArrayFunction | None:
     signature = node.op.inputs_sig
-    if len(signature) != 2 or signature[1] != ():
+    if len(core.idx_list) == 1 and not isinstance(core.idx_list[0], slice):
+        return functools.partial(_gather, len(signature[0]), 0)
+    if not _same_elements(core, node, first=1):
         return None
-    first_only = len(signature[0]) == 2 and len(node.op.outputs_sig[0]) == 1
-    return _gather_rows if first_only and core.idx_list[0] is not None else None
+    return functools.partial(_take, core, [len(axes) for axes in signature])
+
+
+@core_function.register(IncSubtensor)
+def _add_to_slice(core: IncSubtensor, node: Apply) -> ArrayFunction | None:
+    if not _same_elements(core, node, first=2):
+        return None
+    return functools.partial(_put_at, core, [len(axes) for axes in node.op.inputs_sig])
+
+
+def _same_elements(core: Any, node: Apply, first: int) -> bool:
+    """Whether particles have the same indices, apart from bounds of slices, which must not differ.
+
+    Slices of different lengths have no batch; what tries that is told so when it runs.
+    """
+    inputs, dimensions = iter(node.inputs[first:]), node.op.batch_ndim(node)
+    for entry in core.idx_list:
+        if isinstance(entry, slice):
+            for bound in (entry.start, entry.stop, entry.step):
+                if bound is not None:
+                    next(inputs)
+        elif not all(next(inputs).type.broadcastable[:dimensions]):
+            return False
+    return True
 
 
 @core_function.register(AdvancedIncSubtensor)
-def _put(core: AdvancedIncSubtensor, node: Apply) -> ArrayFunction | None:
-    if not core.set_instead_of_inc:
-        return None
-    vectors = [len(axes) for axes in node.op.inputs_sig] == [1, 1, 1]
-    index = node.inputs[2].type
-    one_mask = all(index.broadcastable[:-1]) or index.dtype != "bool"
-    return _scatter if vectors and one_mask else None
+@core_function.register(AdvancedIncSubtensor1)
+def _put(core: Any, node: Apply) -> ArrayFunction | None:
+    cores = [len(axes) for axes in node.op.inputs_sig]
+    if _shared(node, first=2):
+        return functools.partial(_put_at, core, cores) if _in_place(core, node, 2) else None
+    vectors = cores == [1, 1, 1] and node.inputs[2].type.dtype != "bool"
+    return functools.partial(_scatter, core.set_instead_of_inc) if vectors else None
 
 
-def _concatenate(axis: np.ndarray | None, *arrays: np.ndarray) -> Sequence[np.ndarray]:
-    batch = batch_shape(arrays, [1] * len(arrays))
-    return (np.concatenate([np.broadcast_to(a, (*batch, a.shape[-1])) for a in arrays], axis=-1),)
+def _shared(node: Apply, first: int) -> bool:
+    """Whether all particles have the same indices."""
+    dimensions = node.op.batch_ndim(node)
+    return all(all(i.type.broadcastable[:dimensions]) for i in node.inputs[first:])
 
 
-def _cut(array: np.ndarray, sizes: np.ndarray) -> Sequence[np.ndarray]:
-    return np.split(array, np.cumsum(sizes.reshape(-1))[:-1], axis=-1)
+def _in_place(core: Any, node: Apply, first: int) -> bool:
+    """Whether no slice lies between the indices: NumPy then moves their axes to the front."""
+    entries = getattr(core, "idx_list", None) or node.inputs[first:]
+    arrays = [number for number, entry in enumerate(entries) if not isinstance(entry, slice)]
+    return arrays == list(range(arrays[0], arrays[-1] + 1)) if arrays else True
 
 
-def _gather(core: int, table: np.ndarray, *indices: np.ndarray) -> Sequence[np.ndarray]:
+def _one_index(core: Any, batch: int, indices: Sequence[np.ndarray]) -> tuple[Any, ...]:
+    """Return the index that all particles share, with the axes of the particles before it."""
+    first = []
+    for index in indices:
+        one = index[(0,) * batch]
+        if index.size != one.size and np.any(index != one):
+            raise ValueError("particles differ in the bounds of a slice")
+        first.append(int(one) if one.ndim == 0 and one.dtype != bool else one)
+    entries = getattr(core, "idx_list", None)
+    inner = indices_from_subtensor(first, entries) if entries else tuple(first)
+    return (slice(None),) * batch + tuple(inner)
+
+
+def _take(core: Any, cores: Sequence[int], table: np.ndarray, *indices: np.ndarray) -> Any:
+    """Look up table[b, i] for each element b of a batch."""
+    batch = table.ndim - cores[0]
+    shape = batch_shape([table, *indices], cores)
+    taken = table[_one_index(core, batch, indices)]
+    return (np.broadcast_to(taken, (*shape, *taken.shape[batch:])),)
+
+
+def _put_at(
+    core: Any, cores: Sequence[int], array: np.ndarray, values: np.ndarray, *indices: np.ndarray
+) -> Sequence[np.ndarray]:
+    """Set array[b, i] to values[b], or add them, for each element b of a batch."""
+    batch = array.ndim - cores[0]
+    shape = batch_shape([array, values, *indices], cores)
+    result = np.array(np.broadcast_to(array, (*shape, *array.shape[batch:])))
+    index = _one_index(core, batch, indices)
+    target = result[index]
+    missing = (1,) * (target.ndim - batch - cores[1])
+    values = values.reshape(*values.shape[:batch], *missing, *values.shape[batch:])
+    if core.set_instead_of_inc:
+        result[index] = values
+    elif not any(isinstance(entry, np.ndarray) and entry.dtype != bool for entry in index):
+        result[index] += values
+    else:
+        _add_at(result, index, np.broadcast_to(values, target.shape))
+    return (result,)
+
+
+def _add_at(result: np.ndarray, index: tuple[Any, ...], values: np.ndarray) -> None:
+    """Add values at an index where places may come more than once.
+
+    For one vector of places, those of a place are added first, by one reduction for all particles.
+    """
+    vectors = [k for k, entry in enumerate(index) if not _is_whole(entry)]
+    if len(vectors) != 1 or not isinstance(index[vectors[0]], np.ndarray):
+        np.add.at(result, index, values)
+        return
+    (axis,) = vectors
+    places = index[axis]
+    if places.ndim != 1 or not len(places):
+        np.add.at(result, index, values)
+        return
+    places = places % result.shape[axis]
+    order = np.argsort(places, kind="stable")
+    groups, starts = np.unique(places[order], return_index=True)
+    sums = np.add.reduceat(np.take(values, order, axis=axis), starts, axis=axis)
+    result[(*index[:axis], groups, *index[axis + 1 :])] += sums
+
+
+def _is_whole(entry: Any) -> bool:
+    return isinstance(entry, slice) and entry == slice(None)
+
+
+@array_function.register(AdvancedIncSubtensor)
+@array_function.register(AdvancedIncSubtensor1)
+def _add_to_groups(operation: Any, node: Apply) -> ArrayFunction:
+    """Return PyTensor's own function, or a quicker one where values are added up in groups."""
+    perform = perform_function(node)
+    indices = node.inputs[2:]
+    if operation.set_instead_of_inc or any(i.type.dtype == "bool" for i in _tensors(indices)):
+        return perform
+    entries = getattr(operation, "idx_list", None)
+
+    def add(array: np.ndarray, values: np.ndarray, *given: Any) -> Sequence[np.ndarray]:
+        index = tuple(indices_from_subtensor(list(given), entries) if entries else given)
+        result = np.array(array)
+        _add_at(result, index, np.broadcast_to(values, result[index].shape))
+        return (result,)
+
+    return add
+
+
+def _tensors(variables: Sequence[Any]) -> list[Any]:
+    return [variable for variable in variables if isinstance(variable.type, TensorType)]
+
+
+def _concatenate(dimensions: int, axis: Any, *arrays: np.ndarray) -> Sequence[np.ndarray]:
+    batch = batch_shape(arrays, [dimensions] * len(arrays))
+    wide = [np.broadcast_to(a, (*batch, *a.shape[a.ndim - dimensions :])) for a in arrays]
+    return (np.concatenate(wide, axis=_last_axis(dimensions, axis)),)
+
+
+def _cut(dimensions: int, array: np.ndarray, axis: Any, sizes: np.ndarray) -> Sequence[np.ndarray]:
+    ends = np.cumsum(sizes.reshape(-1, sizes.shape[-1])[0])
+    return np.split(array, ends[:-1], axis=_last_axis(dimensions, axis))
+
+
+def _last_axis(dimensions: int, axis: Any) -> int:
+    """Return an axis of the core, counted from the end."""
+    return int(np.ravel(axis)[0]) % dimensions - dimensions
+
+
+def _gather(
+    dimensions: int, core: int, table: np.ndarray, *indices: np.ndarray
+) -> Sequence[np.ndarray]:
     """Look up table[b, i[b], j[b], ...] for each element b of a batch."""
-    batch = batch_shape([table, *indices], [len(indices), *[core] * len(indices)])
-    table = np.broadcast_to(table, (*batch, *table.shape[table.ndim - len(indices) :]))
+    batch = batch_shape([table, *indices], [dimensions, *[core] * len(indices)])
+    table = np.broadcast_to(table, (*batch, *table.shape[table.ndim - dimensions :]))
     places = [place.reshape(place.shape + (1,) * core) for place in np.indices(batch, sparse=True)]
     return (table[(*places, *indices)],)
 
 
-def _gather_rows(table: np.ndarray, index: np.ndarray) -> Sequence[np.ndarray]:
-    """Look up the row table[b, i[b]] for each element b of a batch."""
-    batch = batch_shape([table, index], [2, 0])
-    table = np.broadcast_to(table, (*batch, *table.shape[-2:]))
-    return (table[(*np.indices(batch, sparse=True), index)],)
-
-
-def _scatter(array: np.ndarray, values: np.ndarray, index: np.ndarray) -> Sequence[np.ndarray]:
-    """Set array[b, i[b]] to values[b] for each element b of a batch."""
-    if index.dtype == bool:  # a mask, the same for all
-        index = np.flatnonzero(index.reshape(-1))
+def _scatter(
+    replace: bool, array: np.ndarray, values: np.ndarray, index: np.ndarray
+) -> Sequence[np.ndarray]:
+    """Set array[b, i[b]] to values[b], or add them, for each element b of a batch."""
     batch = batch_shape([array, values, index], [1, 1, 1])
     result = np.array(np.broadcast_to(array, (*batch, array.shape[-1])))
     width = max(values.shape[-1], index.shape[-1])
     index = np.broadcast_to(index, (*batch, width))
-    np.put_along_axis(result, index, np.broadcast_to(values, (*batch, width)), axis=-1)
+    values = np.broadcast_to(values, (*batch, width))
+    if replace:
+        np.put_along_axis(result, index, values, axis=-1)
+    else:
+        places = [place[..., None] for place in np.indices(batch, sparse=True)]
+        np.add.at(result, (*places, index), values)
     return (result,)

@@ -19,8 +19,8 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.tensor.variable import TensorVariable
 
 # The entries of the table register themselves.
-from pymc_arm.models.graph import elementwise, indexing, linear_algebra  # noqa: F401
-from pymc_arm.models.graph.operations import array_function, perform_function
+from pymc_arm.models.graph import elementwise, indexing, linear_algebra, loops  # noqa: F401
+from pymc_arm.models.graph.operations import array_function, own_function, perform_function
 from pymc_arm.models.graph.program import Instruction, Program
 
 __all__ = ["compile_with_numpy", "read_graph"]
@@ -37,19 +37,24 @@ def compile_with_numpy(
     A trusted graph loses what asserts that shapes agree, which is half of a gradient. For
     ``by_perform`` see :func:`read_graph`.
     """
-    # Fused operations exist for compilers; here they would run element by element.
+    # Fused operations exist for compilers; here they would run element by element. Nor do factors
+    # that several solves share have a form for batches.
     query = RewriteDatabaseQuery(
         include=["fast_run", "py_only", *(["local_remove_all_assert"] if trusted else [])],
-        exclude=["fusion", "inplace", "BlasOpt", "cxx_only", "numba"],
+        exclude=[
+            "fusion",
+            "inplace",
+            "BlasOpt",
+            "cxx_only",
+            "numba",
+            "reuse_decomposition_multiple_solves",
+        ],
     )
+    # The rewrites alone: a function of PyTensor's would also compile what is inside of scans.
+    fgraph = FunctionGraph(list(inputs), list(outputs), clone=True)
     with pytensor.config.change_flags(mode="FAST_COMPILE"):
-        function = pytensor.function(
-            list(inputs),
-            list(outputs),
-            mode=Mode(linker="py", optimizer=query),
-            on_unused_input="ignore",
-        )
-    return read_graph(function.maker.fgraph, by_perform)
+        Mode(linker="py", optimizer=query).optimizer.rewrite(fgraph)
+    return read_graph(fgraph, by_perform)
 
 
 def read_graph(fgraph: FunctionGraph, by_perform: bool = False) -> Program:
@@ -69,7 +74,7 @@ def read_graph(fgraph: FunctionGraph, by_perform: bool = False) -> Program:
         sources = tuple(place_of(variable) for variable in node.inputs)
         for variable in node.outputs:
             places[variable] = len(places)
-        function = perform_function(node) if by_perform else array_function(node.op, node)
+        function = (own_function if by_perform else array_function)(node.op, node)
         vectorized &= function is not None
         targets = tuple(places[variable] for variable in node.outputs)
         execute = function or perform_function(node)

@@ -3,9 +3,9 @@
 An entry takes an operation and its node, and returns a function from the node's inputs to its
 outputs, or None where only a loop in Python would do. An operation without an entry runs its own
 ``perform``: most of PyTensor's operations are array operations already. The entries live in
-:mod:`~pymc_arm.models.graph.elementwise`, :mod:`~pymc_arm.models.graph.indexing` and
-:mod:`~pymc_arm.models.graph.linear_algebra`; a new one is registered there, and is tested against
-PyTensor there.
+:mod:`~pymc_arm.models.graph.elementwise`, :mod:`~pymc_arm.models.graph.indexing`,
+:mod:`~pymc_arm.models.graph.linear_algebra` and :mod:`~pymc_arm.models.graph.loops`; a new one is
+registered there, and is tested against PyTensor.
 """
 
 import functools
@@ -16,14 +16,13 @@ import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
-from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_arm.models.graph.draws import draw_function
 from pymc_arm.models.graph.program import ArrayFunction, serialized
 
-__all__ = ["array_function", "batch_shape", "core_function", "perform_function"]
+__all__ = ["array_function", "batch_shape", "core_function", "own_function", "perform_function"]
 
 
 @functools.singledispatch
@@ -41,8 +40,14 @@ def core_function(core: Op, node: Apply) -> ArrayFunction | None:
     return None
 
 
+@functools.singledispatch
+def own_function(operation: Op, node: Apply) -> ArrayFunction:
+    """Return PyTensor's own implementation of a node, which others are compared with."""
+    return perform_function(node)
+
+
 def perform_function(node: Apply) -> ArrayFunction:
-    """Return PyTensor's own implementation of a node."""
+    """Return the ``perform`` of a node's operation."""
     node.op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
 
     def perform(*arrays: Any) -> Sequence[Any]:
@@ -67,11 +72,6 @@ def _blockwise(operation: Blockwise, node: Apply) -> ArrayFunction | None:
 @array_function.register(RandomVariable)
 def _random(operation: RandomVariable, node: Apply) -> ArrayFunction:
     return draw_function(node) or perform_function(node)
-
-
-@array_function.register(Scan)
-def _scan(operation: Scan, node: Apply) -> None:
-    return None
 
 
 @array_function.register(OpFromGraph)

@@ -81,6 +81,25 @@ class Program:
         bound._load(len(values), constants, rest)
         return bound
 
+    def elements_per_point(self, points: np.ndarray) -> int:
+        """Return the size of the largest array that an operation makes, for each point.
+
+        It is the difference between two points and one: what is the same for all does not grow.
+        """
+        (place,) = self.inputs
+        sizes = []
+        for count in (1, 2):
+            values, own = self.values.copy(), []
+            values[place] = points[:count]
+            with np.errstate(all="ignore"):
+                for instruction in self.instructions:
+                    execute([dataclasses.replace(instruction, done=())], values)
+                    own.append([np.size(values[target]) for target in instruction.targets])
+                    for used in instruction.done:
+                        values[used] = None
+            sizes.append(np.concatenate([np.zeros(1, int), *own]))
+        return int(np.max(sizes[1] - sizes[0], initial=1))
+
     def _load(
         self, size: int, constants: Mapping[int, Any], instructions: Sequence[Instruction]
     ) -> None:

@@ -24,12 +24,12 @@ from pymc_arm.models.graph.interpret import compile_with_numpy, read_graph
 __all__ = ["Disagreement", "Reference"]
 
 # Points that are compared: a wrong operation shows at the first, a rare branch may need another.
-# The cost grows in proportion; three take some 30 ms on a small model.
+# The cost grows in proportion.
 COMPARED = 3
 # Points that are tried for those: PyTensor's own functions raise where ours say "not possible".
 TRIED = 12
 # Differences count from here, relative to the value or to 1. Half precision differs by 5e-4,
-# another meaning by more; the covariance of a smooth process, with a condition of 1e10, by 1e-6;
+# another meaning by more; a covariance with a condition of 1e10 could lose as many digits as 1e-6;
 # reciprocals of integers, which PyTensor 3 has in single precision, by 6e-8.
 TOLERANCE = 1e-5
 # The same, relative to the largest value at a point: sums of gradients cancel.

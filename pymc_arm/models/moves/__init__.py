@@ -10,12 +10,13 @@ from pymc_arm.models.moves.crank_nicolson import crank_nicolson
 from pymc_arm.models.moves.discrete import discrete_coordinates
 from pymc_arm.models.moves.hamiltonian import hamiltonian
 from pymc_arm.models.moves.kernel import Cloud, Kernel, Moves, Role
-from pymc_arm.models.moves.sweep import Sweep
+from pymc_arm.models.moves.sweep import FrozenSweep, Sweep
 from pymc_arm.models.moves.target import Identity, MoveTarget, View
 
 __all__ = [
     "KERNELS",
     "Cloud",
+    "FrozenSweep",
     "Identity",
     "Kernel",
     "MoveTarget",

@@ -21,18 +21,21 @@ class SingleCoordinates:
 
     role = Role.PART
 
-    def __init__(self, target: MoveTarget, chosen: ColoredSet, student: CrossFit) -> None:
+    def __init__(
+        self, target: MoveTarget, chosen: ColoredSet, student: CrossFit, name: str = "coordinates"
+    ) -> None:
         self._target, self._chosen = target, chosen
         place = np.searchsorted(target.continuous, chosen[0])
         self._deviation = student.conditional_deviation[:, place]
-        self._steps = StepSizes(SCALES)
+        self.name: str = name
+        self.steps: StepSizes = StepSizes(SCALES)
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move each coordinate of the set."""
         coordinates, terms, owner = self._chosen
         points = cloud.points
-        choice = self._steps.draw(rng, len(points))
-        scale = self._steps.sizes[choice][:, None]
+        choice = self.steps.draw(rng, len(points))
+        scale = self.steps.sizes[choice][:, None]
         jump = scale * self._deviation * rng.normal(size=(len(points), len(coordinates)))
         new_points = points.copy()
         new_points[:, coordinates] += jump
@@ -45,7 +48,7 @@ class SingleCoordinates:
         moved[:, coordinates] = columns
         gain = (probability * (jump / self._deviation) ** 2).mean(axis=1)
         change = np.where(accepted, log_ratio, 0.0).sum(axis=1)
-        self._steps.learn(choice, gain)
+        self.steps.learn(choice, gain)
         return Moves(confirm(self._target, cloud, moved, change), float(probability.mean()))
 
 
@@ -53,4 +56,7 @@ def single_coordinates(target: MoveTarget, fit: Fit) -> list[SingleCoordinates]:
     """Return a kernel for each set of continuous coordinates."""
     if fit.plain is None:
         return []
-    return [SingleCoordinates(target, chosen, fit.plain) for chosen in target.sets]
+    return [
+        SingleCoordinates(target, chosen, fit.plain, f"coordinates {number}")
+        for number, chosen in enumerate(target.sets)
+    ]

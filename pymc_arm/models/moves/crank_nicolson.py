@@ -24,16 +24,19 @@ class CrankNicolson:
 
     role = Role.BLOCK
 
-    def __init__(self, target: MoveTarget, view: View, student: CrossFit) -> None:
+    def __init__(
+        self, target: MoveTarget, view: View, student: CrossFit, name: str = "crank-nicolson"
+    ) -> None:
         self._target, self._view, self._student = target, view, student
-        self._steps = StepSizes(STEPS)
+        self.name: str = name
+        self.steps: StepSizes = StepSizes(STEPS)
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move all continuous coordinates of each particle."""
         block, view, student = self._target.continuous, self._view, self._student
         size, dimension = len(cloud.points), len(block)
-        choice = self._steps.draw(rng, size)
-        step = self._steps.sizes[choice]
+        choice = self.steps.draw(rng, size)
+        step = self.steps.sizes[choice]
         seen, log_scale = view.forward(cloud.points)
         current = student.whiten(seen[:, block])
         distance = (current**2).sum(axis=1)
@@ -57,11 +60,14 @@ class CrankNicolson:
         points = np.where(accepted[:, None], new_points, cloud.points)
         log_density = np.where(accepted, new_log_density, cloud.log_density)
         jump = np.nan_to_num(probability * ((proposed - current) ** 2).sum(axis=1), nan=0.0)
-        best = self._steps.learn(choice, jump)
+        best = self.steps.learn(choice, jump)
         jump_fraction = best / max(2 * float(np.nanmean(distance)), 1e-12)
         return Moves(Cloud(points, log_density), float(probability.mean()), jump_fraction)
 
 
 def crank_nicolson(target: MoveTarget, fit: Fit) -> list[CrankNicolson]:
     """Return a kernel for each view of the cloud."""
-    return [CrankNicolson(target, view, student) for view, student in fit.views]
+    return [
+        CrankNicolson(target, view, student, f"crank-nicolson in {name}")
+        for name, view, student in fit.bind(target)
+    ]

@@ -5,6 +5,7 @@ import numpy as np
 from pymc_arm.models.coloring import add_by_owner
 from pymc_arm.models.moves.fit import Fit
 from pymc_arm.models.moves.kernel import Cloud, Kernel, Moves, Role, confirm
+from pymc_arm.models.moves.steps import StepSizes
 from pymc_arm.models.moves.target import ColoredSet, MoveTarget, term_difference
 from pymc_arm.models.support import Support
 
@@ -18,9 +19,13 @@ class DiscreteGibbs:
     """Draw each coordinate of a set from its conditional, by enumeration of its values."""
 
     role = Role.PART
+    steps: StepSizes | None = None
 
-    def __init__(self, target: MoveTarget, chosen: ColoredSet, support: Support) -> None:
+    def __init__(
+        self, target: MoveTarget, chosen: ColoredSet, support: Support, name: str = "discrete"
+    ) -> None:
         self._target, self._chosen, self._support = target, chosen, support
+        self.name = name
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move each coordinate of the set."""
@@ -50,9 +55,13 @@ class DiscreteWalk:
     """A symmetric random walk over whole numbers, each coordinate accepted by itself."""
 
     role = Role.PART
+    steps: StepSizes | None = None
 
-    def __init__(self, target: MoveTarget, chosen: ColoredSet, support: Support) -> None:
+    def __init__(
+        self, target: MoveTarget, chosen: ColoredSet, support: Support, name: str = "discrete"
+    ) -> None:
         self._target, self._chosen, self._support = target, chosen, support
+        self.name = name
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move each coordinate of the set."""
@@ -78,11 +87,11 @@ class DiscreteWalk:
 def discrete_coordinates(target: MoveTarget, fit: Fit) -> list[Kernel]:
     """Return a kernel for each set of discrete coordinates."""
     kernels: list[Kernel] = []
-    for chosen in target.discrete_sets:
+    for number, chosen in enumerate(target.discrete_sets):
         support = target.supports[int(chosen[0][0])]
         enumerable = support.finite and len(support.values) <= LARGEST_ENUMERATION
         kind = DiscreteGibbs if enumerable else DiscreteWalk
-        kernels.append(kind(target, chosen, support))
+        kernels.append(kind(target, chosen, support, f"discrete {number}"))
     return kernels
 
 

@@ -8,8 +8,9 @@ import numpy as np
 from pymc_arm.models.moves.fit import Fit
 from pymc_arm.models.moves.kernel import Cloud, Moves, Role
 from pymc_arm.models.moves.steps import StepSizes
+from pymc_arm.models.moves.straightened import Straightened
 from pymc_arm.models.moves.student import CrossFit
-from pymc_arm.models.moves.target import MoveTarget
+from pymc_arm.models.moves.target import GradientView, Identity, MoveTarget
 
 __all__ = ["Hamiltonian", "hamiltonian"]
 
@@ -23,35 +24,38 @@ class Hamiltonian:
     """Follow Hamilton's equations, all particles for the same number of leapfrog steps."""
 
     role = Role.RESERVE
+    name = "hamiltonian"
 
-    def __init__(self, target: MoveTarget, student: CrossFit) -> None:
+    def __init__(self, target: MoveTarget, view: GradientView, student: CrossFit) -> None:
         assert target.gradient is not None
-        self._target, self._student, self._gradient = target, student, target.gradient
-        self._steps = StepSizes(LEAPS * len(target.continuous) ** -0.25)
+        self._target, self._view, self._student = target, view, student
+        self._gradient = target.gradient
+        self.steps = StepSizes(LEAPS * len(target.continuous) ** -0.25)
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move all continuous coordinates of each particle."""
-        block, student, steps = self._target.continuous, self._student, self._steps
+        block, student, steps = self._target.continuous, self._student, self.steps
         points = cloud.points
         size, dimension = len(points), len(block)
         choice = steps.draw(rng, size)
         leap = steps.sizes[choice][:, None]
         average = float(steps.sizes @ steps.weights)
         count = int(np.clip(round(TRAJECTORY / average), 1, LARGEST_LEAPS))
-        current = place = student.whiten(points[:, block])
-        log_density, gradients = self._gradient(points)
+        seen, _ = self._view.forward(points)
+        current = place = student.whiten(seen[:, block])
         momentum = rng.normal(size=(size, dimension))
-        energy = 0.5 * (momentum**2).sum(axis=1) - log_density
-        new_points, new_log_density = points.copy(), log_density
         with np.errstate(all="ignore"):  # a trajectory that diverges is not accepted
-            momentum = momentum + 0.5 * leap * student.whiten_gradients(gradients[:, block])
+            _, log_density, value, force = self._at(seen, place)
+            if np.isnan(force).all():  # there is no gradient
+                return Moves(cloud, 0.0, 0.0)
+            energy = 0.5 * (momentum**2).sum(axis=1) - value
+            momentum = momentum + 0.5 * leap * force
             for number in range(count):
                 place = place + leap * momentum
-                new_points[:, block] = student.color(place)
-                new_log_density, gradients = self._gradient(new_points)
+                new_points, new_log_density, value, force = self._at(seen, place)
                 share = 0.5 if number == count - 1 else 1.0
-                momentum = momentum + share * leap * student.whiten_gradients(gradients[:, block])
-            change = energy - (0.5 * (momentum**2).sum(axis=1) - new_log_density)
+                momentum = momentum + share * leap * force
+            change = energy - (0.5 * (momentum**2).sum(axis=1) - value)
             probability = np.nan_to_num(np.exp(np.minimum(change, 0.0)), nan=0.0)
             jump = np.nan_to_num(probability * ((place - current) ** 2).sum(axis=1), nan=0.0)
         accepted = rng.random(size) < probability
@@ -61,9 +65,28 @@ class Hamiltonian:
         jump_fraction = best / max(2 * float(np.nanmean((current**2).sum(axis=1))), 1e-12)
         return Moves(Cloud(points, log_density), float(probability.mean()), jump_fraction)
 
+    def _at(
+        self, seen: np.ndarray, place: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the points at a place of the whitened view, log f there, and log f with its force.
+
+        The latter two are those of the view, with its Jacobian.
+        """
+        block = self._target.continuous
+        trial = seen.copy()
+        trial[:, block] = self._student.color(place)
+        points, log_scale = self._view.inverse(trial)
+        log_density, gradients = self._gradient(points)
+        pulled = self._view.pull_gradients(trial, gradients)[:, block]
+        force = self._student.whiten_gradients(pulled)
+        return points, log_density, log_density + log_scale, force
+
 
 def hamiltonian(target: MoveTarget, fit: Fit) -> list[Hamiltonian]:
-    """Return the kernel, if the target has a gradient."""
-    if fit.plain is None or target.gradient is None:
+    """Return the kernel in the view that describes the cloud best, if the target has a gradient."""
+    if target.gradient is None or fit.plain is None:
         return []
-    return [Hamiltonian(target, fit.plain)]
+    for _, view, student in fit.views:
+        if isinstance(view, Straightened):
+            return [Hamiltonian(target, view, student)]
+    return [Hamiltonian(target, Identity(), fit.plain)]

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pymc_arm.models.moves.fit import Fit
+from pymc_arm.models.moves.steps import StepSizes
 from pymc_arm.models.moves.target import MoveTarget
 
 __all__ = ["Cloud", "Factory", "Kernel", "Moves", "Role", "confirm"]
@@ -45,7 +46,17 @@ class Role(Enum):
 class Kernel(Protocol):
     """A Markov kernel over a cloud; it may learn its step sizes from one call to the next."""
 
-    role: Role
+    @property
+    def role(self) -> Role:
+        """When a sweep applies it."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the other kernels of a target; the same for every cloud."""
+
+    @property
+    def steps(self) -> StepSizes | None:
+        """The step sizes that it chooses from, if it does."""
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Return the cloud after one application."""

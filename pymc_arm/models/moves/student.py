@@ -13,7 +13,7 @@ import scipy
 
 from pymc_arm.evidence.approximation.covariance import covariance_of, score_covariance, shrink
 
-__all__ = ["CrossFit", "Student", "independent_halves"]
+__all__ = ["CrossFit", "Rows", "Student", "independent_halves"]
 
 
 @dataclass(frozen=True)
@@ -53,59 +53,96 @@ class Student:
         return cls(mean, factor * shape, inverse_factor / shape, freedom, deviation)
 
 
-class CrossFit:
-    """Two Student-t, each fitted to one half of the cloud and used to move the other."""
+#: Which particles a fit is for: some, or all of them however many there are.
+Rows = np.ndarray | slice
 
-    def __init__(
-        self,
-        halves: Sequence[np.ndarray],
+
+class CrossFit:
+    """Student-t's, each for some of the particles, fitted to others.
+
+    Parameters
+    ----------
+    parts
+        For which particles each is.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Rows, Student]]) -> None:
+        self.parts = tuple(parts)
+
+    @classmethod
+    def fit(
+        cls,
+        halves: Sequence[tuple[Rows, Rows]],
         points: np.ndarray,
         scores: np.ndarray | None = None,
-    ) -> None:
-        size, dimension = points.shape
-        self._parts = [
-            (mine, Student.fit(points[other], None if scores is None else scores[other]))
-            for mine, other in zip(halves, halves[::-1], strict=True)
-        ]
-        self.freedom = np.empty(size)
-        self.conditional_deviation = np.empty((size, dimension))
-        for mine, student in self._parts:
-            self.freedom[mine] = student.freedom
-            self.conditional_deviation[mine] = student.conditional_deviation
+    ) -> "CrossFit":
+        """Fit to one half of a cloud for the particles of the other."""
+        return cls(
+            [
+                (mine, Student.fit(points[other], None if scores is None else scores[other]))
+                for mine, other in halves
+            ]
+        )
+
+    @property
+    def freedom(self) -> np.ndarray:
+        """The degrees of freedom for each particle, or one for all."""
+        return self._each([np.array(student.freedom) for _, student in self.parts])
+
+    @property
+    def conditional_deviation(self) -> np.ndarray:
+        """The deviation of each coordinate given the others, for each particle or for all."""
+        return self._each([student.conditional_deviation for _, student in self.parts])
 
     def whiten(self, points: np.ndarray) -> np.ndarray:
         """Return L^-1 (x - m)."""
         result = np.empty_like(points)
-        for mine, student in self._parts:
+        for mine, student in self.parts:
             result[mine] = (points[mine] - student.mean) @ student.inverse_factor.T
         return result
 
     def color(self, points: np.ndarray) -> np.ndarray:
         """Return m + L z."""
         result = np.empty_like(points)
-        for mine, student in self._parts:
+        for mine, student in self.parts:
             result[mine] = student.mean + points[mine] @ student.factor.T
         return result
 
     def whiten_gradients(self, gradients: np.ndarray) -> np.ndarray:
         """Return L^T g, the gradient with respect to z."""
         result = np.empty_like(gradients)
-        for mine, student in self._parts:
+        for mine, student in self.parts:
             result[mine] = gradients[mine] @ student.factor
         return result
 
+    def _each(self, values: list[np.ndarray]) -> np.ndarray:
+        rows = [mine for mine, _ in self.parts if isinstance(mine, np.ndarray)]
+        if not rows:
+            return values[0][None]
+        result = np.empty((sum(len(mine) for mine in rows), *values[0].shape))
+        for mine, value in zip(rows, values, strict=True):
+            result[mine] = value
+        return result
 
-def independent_halves(rng: np.random.Generator, points: np.ndarray) -> list[np.ndarray]:
-    """Divide particles at random (residual resampling sorts them), with copies kept together."""
+
+def independent_halves(
+    rng: np.random.Generator, points: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Divide particles at random (residual resampling sorts them), with copies kept together.
+
+    Returns each half with the other, to which what moves it is to be fitted; all with all if there
+    are too few to divide.
+    """
     size = len(points)
     _, number = np.unique(points[:, 0], return_inverse=True)
     groups = int(number.max()) + 1
     if size < 4 or groups < 4:
-        return [np.arange(size)]
+        return [(np.arange(size), np.arange(size))]
     # Groups in random order, cut where half of the particles are reached.
     order = rng.permutation(groups)
     counts = np.bincount(number)[order]
     cut = int(np.searchsorted(np.cumsum(counts), size / 2)) + 1
     cut = min(max(cut, 1), groups - 1)
     first = np.isin(number, order[:cut])
-    return [np.flatnonzero(first), np.flatnonzero(~first)]
+    one, two = np.flatnonzero(first), np.flatnonzero(~first)
+    return [(one, two), (two, one)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_arm.models.support import Support
 
-__all__ = ["ColoredSet", "Identity", "MoveTarget", "View", "term_difference"]
+__all__ = ["ColoredSet", "GradientView", "Identity", "MoveTarget", "View", "term_difference"]
 
 #: Coordinates that share no term, the terms that depend on them, and the place in the set of the
 #: coordinate that each term belongs to.
@@ -25,6 +25,13 @@ class View(Protocol):
         """Return the points that are seen so, and log |dx / dz|."""
 
 
+class GradientView(View, Protocol):
+    """A view that gradients can follow."""
+
+    def pull_gradients(self, points: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """Return the gradient of log f(x(z)) + log |dx / dz| at z, from that of log f at x."""
+
+
 class Identity:
     """Points in the coordinates that they have."""
 
@@ -33,6 +40,10 @@ class Identity:
         return points, 0.0
 
     inverse = forward
+
+    def pull_gradients(self, points: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """Return the gradients."""
+        return gradients
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,9 @@ class MoveTarget:
     supports
         The support of each discrete coordinate.
     gradient
-        The log-density and its gradient, where there is one and it helps.
+        The log-density and its gradient, which is not a number if it turns out that there is none.
+    fits_scores
+        Whether proposals are fitted with gradients, which calls for them in every move.
     views
         How the continuous coordinates are seen when they move; first of all as they are.
     """
@@ -64,6 +77,7 @@ class MoveTarget:
     discrete_sets: Sequence[ColoredSet]
     supports: dict[int, Support]
     gradient: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
+    fits_scores: bool = True
     views: Sequence[View] = (Identity(),)
 
     @property

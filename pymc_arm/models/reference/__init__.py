@@ -1,6 +1,11 @@
 """A path that starts from a fitted reference density instead of from the prior."""
 
-from pymc_arm.models.reference.choose import Choice, ReferenceRecipe, choose_path
+from pymc_arm.models.reference.choose import (
+    Choice,
+    ReferenceRecipe,
+    choose_path,
+    start_model,
+)
 from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.guard import Guard, check_reference
 from pymc_arm.models.reference.path import ReferencePath
@@ -14,4 +19,5 @@ __all__ = [
     "check_reference",
     "choose_path",
     "fit_reference",
+    "start_model",
 ]

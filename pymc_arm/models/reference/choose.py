@@ -5,20 +5,23 @@ good part of it. The reference is quick: one to a few steps instead of dozens. T
 evaluations, never seconds, so that it is the same on every machine.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import pymc as pm
 
 from pymc_arm.algorithm.path import Path
-from pymc_arm.errors import PathError
+from pymc_arm.errors import ModelError, PathError
+from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.models.reference.target import SharedTarget
 
-__all__ = ["Choice", "ReferenceRecipe", "choose_path"]
+__all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
 
 # Terms times dimension, up to which the prior is as good a start: 4000 particles take a second or
 # two from there (eight schools has 190, a regression with 7 coefficients and 200 rows 1400). Twice
@@ -27,6 +30,9 @@ SMALL = 1000
 # A reference that reaches less than this share of effective draws needs about as many steps as the
 # prior does, of trajectories that cost more.
 SMALLEST_OVERLAP = 1e-4
+
+
+_chosen: WeakKeyDictionary[GenericPath, "Choice"] = WeakKeyDictionary()
 
 
 class Choice(NamedTuple):
@@ -41,12 +47,50 @@ class Choice(NamedTuple):
 class ReferenceRecipe:
     """Makes the path from a reference anew in another process, without fitting it again."""
 
-    recipe: Callable[[], GenericPath]
+    recipe: Callable[[], Any]
     reference: Reference
 
     def __call__(self) -> ReferencePath:
         """Return the path."""
         return ReferencePath(self.recipe(), self.reference)
+
+
+def start_model(
+    model: pm.Model,
+    *,
+    start: Literal["auto", "prior", "reference"] = "auto",
+    order: str | Sequence[Any] = "auto",
+    backend: str | None = None,
+) -> Choice:
+    """Compile a model, and choose where it starts; a model that has not changed keeps its choice.
+
+    Parameters
+    ----------
+    model
+        The model.
+    start
+        ``"prior"`` or ``"reference"``, or ``"auto"`` for whichever :func:`choose_path` finds best.
+    order, backend
+        As of :func:`pymc_arm.models.compiled.compile_model`. An order is that of a path from the
+        prior.
+    """
+    path = compile_model(model, order=order, backend=backend)
+    if start == "prior" or (start == "auto" and order != "auto"):
+        return Choice(path, "starts at the prior, as asked")
+    if path not in _chosen:
+        _chosen[path] = choose_path(path)
+    choice = _chosen[path]
+    if start == "auto" or isinstance(choice.path, ReferencePath):
+        return choice
+    if choice.reference is not None:
+        return Choice(ReferencePath(path, choice.reference), _describe(choice.reference))
+    try:
+        reference = fit_reference(path)
+    except (PathError, np.linalg.LinAlgError) as error:
+        raise ModelError(
+            f"start='reference' can't be had: {error} Use start='prior'; the model {choice.reason}."
+        ) from error
+    return Choice(ReferencePath(path, reference), _describe(reference), reference)
 
 
 def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Choice:

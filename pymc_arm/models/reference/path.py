@@ -159,6 +159,10 @@ class ReferencePath(Path):
         """Return points of the model's own path, such as prior draws, as particles."""
         return self._chart.from_view(self._chart.view.from_model(points)[0])
 
+    def prior_particles(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Return prior draws as particles: where a search for modes starts."""
+        return self.chart_points(self._path.initialize(rng, size)[0])
+
     def continuous(self, particles: np.ndarray) -> np.ndarray:
         """Return the particles themselves."""
         return particles

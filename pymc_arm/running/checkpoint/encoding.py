@@ -87,7 +87,7 @@ def encode_chain(chain: Chain) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     header["draws"] = list(chain.draws)
     if chain.particles is not None:
         _flatten("final", chain.particles, arrays)
-    arrays["founders"] = chain.founders
+    arrays["final_founders"] = chain.founders
     for number, values in enumerate(chain.draws.values()):
         arrays[f"draws/{number}"] = np.asarray(values)
     return header, arrays
@@ -98,7 +98,7 @@ def decode_chain(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarra
     run = _decode_run(path, header, arrays)
     final = _rebuild("final", _template(path), arrays) if header["alive"] else None
     draws = {name: arrays[f"draws/{number}"] for number, name in enumerate(header["draws"])}
-    return Chain(run, final, draws, header["seconds"], arrays["founders"])
+    return Chain(run, final, draws, header["seconds"], arrays["final_founders"])
 
 
 def _encode_run(

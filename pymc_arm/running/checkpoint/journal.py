@@ -31,7 +31,7 @@ from pymc_arm.running.checkpoint.encoding import (
 
 __all__ = ["Checkpoint", "Journal", "Manifest", "open_journal"]
 
-FORMAT = 3
+FORMAT = 4
 # Writing may take this share of a run.
 LARGEST_OVERHEAD = 0.01
 

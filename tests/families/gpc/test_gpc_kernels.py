@@ -220,7 +220,7 @@ def test_moves_leave_the_target_invariant(representation, lookahead, kernel, dty
     weights /= weights.sum()
     moved = particles
     for _ in range(3):
-        moved, _ = path.move(rng, count, moved)
+        moved = path.move(rng, count, moved).particles
     assert moved.dtype == np.dtype(dtype)
     if representation == "z":
         assert (moved >= 0).all()

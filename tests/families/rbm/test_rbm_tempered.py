@@ -198,11 +198,11 @@ def test_the_pull_is_found_by_pilot_runs_or_given():
         TemperedRBMPath(machine, own, data_bias_strength=1.5)
 
 
-def test_knots_can_be_pulled_to_a_straight_line():
+def test_knots_between_a_straight_line_and_those_of_the_data():
     knots = Knots(np.array([0.0, 0.5, 1.0]), np.array([[0.0], [3.0], [2.0]]), np.zeros((3, 1)))
-    np.testing.assert_allclose(knots.pulled(0.0).visible.ravel(), [0, 1, 2])
-    np.testing.assert_allclose(knots.pulled(0.5).visible.ravel(), [0, 2, 2])
-    np.testing.assert_allclose(knots.pulled(1.0).visible, knots.visible)
+    np.testing.assert_allclose(knots.between(0.0).visible.ravel(), [0, 1, 2])
+    np.testing.assert_allclose(knots.between(0.5).visible.ravel(), [0, 2, 2])
+    np.testing.assert_allclose(knots.between(1.0).visible, knots.visible)
 
 
 def test_biases_are_linear_between_knots():

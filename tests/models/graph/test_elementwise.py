@@ -177,3 +177,10 @@ def test_derivatives_that_are_loops_agree_with_pytensor(function):
     places = np.array([0.3, 1.0, 2.5, 9.0, 20.0]), np.array([0.2, 3.0, 2.5, 35.0, 8.0])
     expected = pytensor.function([shape, x], slope, mode=Mode("py", None))(*places)
     np.testing.assert_allclose(program(*places)[0], expected, rtol=1e-12)
+
+
+def test_a_sum_of_more_than_a_ufunc_takes_has_a_reference():
+    inputs = [pt.vector() for _ in range(40)]
+    graph = FunctionGraph(inputs, [pt.add(*inputs)], clone=True)
+    found = read_graph(graph, by_perform=True)(*[np.ones(2)] * 40)[0]
+    np.testing.assert_array_equal(found, [40.0, 40.0])

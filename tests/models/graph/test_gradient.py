@@ -131,7 +131,7 @@ def test_hamiltonian_moves_leave_a_hard_density_invariant():
         supports={},
         gradient=gradient,
     )
-    moved, rate = Sweep(target, KERNELS).run(rng, points)
+    moved, rate, _ = Sweep(target, KERNELS).run(rng, points)
     assert rate > 0.05
     assert np.mean(moved[:, 1] != points[:, 1]) > 0.5
     gaps = (moved[:, 1:] - moved[:, :1] ** 2) / 0.1

@@ -1,0 +1,173 @@
+"""A process that samples one adversary after the other.
+
+It can be stopped with all that it has started, and it measures its own time. The limit of a run is
+in CPU seconds, so that a busy machine does not turn answers into timeouts; it begins when the
+imports are done, and the system enforces it, since native code does not hear signals.
+"""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import resource
+import signal
+import warnings
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Child", "Outcome"]
+
+# A run that waits for something uses no CPU; it is ended after this many times its limit.
+WALL_FACTOR = 15
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one run.
+
+    Attributes
+    ----------
+    name, seed
+        The problem, and the seed.
+    status
+        ``"done"``, ``"timeout"`` or ``"crash"``.
+    truth, log_evidence, standard_error, low, high
+        The exact log Z, the estimate, its standard error, and its 95 % interval.
+    verdict
+        As reported.
+    deviation
+        The largest distance of a posterior mean from the exact one, in posterior standard
+        deviations; NaN where no moment is known.
+    cpu_seconds
+        Of the process and of what it started.
+    message
+        The exception, or the reasons of the verdict.
+    """
+
+    name: str
+    seed: int
+    status: str
+    truth: float
+    log_evidence: float = np.nan
+    standard_error: float = np.nan
+    low: float = np.nan
+    high: float = np.nan
+    verdict: str = ""
+    deviation: float = np.nan
+    cpu_seconds: float = np.nan
+    message: str = ""
+
+    @property
+    def error(self) -> float:
+        """The estimate minus the truth."""
+        return self.log_evidence - self.truth
+
+
+class Child:
+    """Samples problems in a process group of its own, which is started when it is needed.
+
+    Parameters
+    ----------
+    draws, cores
+        Passed to `pymc_arm.sample`.
+    """
+
+    def __init__(self, draws: int, cores: int) -> None:
+        self._arguments = (draws, cores)
+        self._process: Any = None
+
+    def run(self, name: str, seed: int, truth: float, time_limit: float) -> Outcome:
+        """Sample once; the process is ended where it takes longer than the limit."""
+        try:
+            if self._process is None:
+                self._start()
+            self._connection.send((name, seed, time_limit))
+            if self._connection.poll(WALL_FACTOR * time_limit):
+                return Outcome(name, seed, truth=truth, **self._connection.recv())
+            status, message = "timeout", f"over {WALL_FACTOR * time_limit:.0f} s of wall time"
+        except (EOFError, BrokenPipeError):
+            self._process.join()
+            status, message = "crash", f"the process ended with {self._process.exitcode}"
+            if self._process.exitcode == -signal.SIGXCPU:
+                status, message = "timeout", f"over {time_limit:.0f} CPU s"
+        self.stop()
+        return Outcome(name, seed, status, truth, message=message)
+
+    def stop(self) -> None:
+        """End the process and what it has started."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.join()
+            self._process = None
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, *self._arguments))
+        self._process.start()
+        other.close()
+        self._connection.recv()  # it is ready
+
+
+def _cpu_seconds() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _serve(connection: Connection, draws: int, cores: int) -> None:
+    """Answer names and seeds until the other side goes away."""
+    os.setpgrp()
+    import pymc_arm
+    from benchmarks.adversarial import PROBLEMS
+
+    logging.getLogger("pymc").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
+    connection.send("ready")
+    while True:
+        try:
+            name, seed, time_limit = connection.recv()
+        except EOFError:
+            return
+        problem = PROBLEMS[name]
+        moments = problem.answer.moments
+        started = _cpu_seconds()
+        _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(np.ceil(started + time_limit)), hard))
+        record: dict[str, Any] = {"status": "done"}
+        try:
+            tree = pymc_arm.sample(
+                problem.build(), draws=draws, cores=cores, random_seed=seed, progressbar=False
+            )
+            attributes = tree.attrs
+            record |= {
+                "log_evidence": float(attributes["log_marginal_likelihood"]),
+                "standard_error": float(attributes["log_marginal_likelihood_se"]),
+                "low": float(attributes["log_marginal_likelihood_low"]),
+                "high": float(attributes["log_marginal_likelihood_high"]),
+                "verdict": str(attributes["verdict"]),
+                "deviation": _worst_deviation(tree.posterior, moments),
+                "message": " ".join(str(attributes["verdict_reasons"]).split())[:300],
+            }
+        except Exception as error:
+            text = " ".join(f"{type(error).__name__}: {error}".split())
+            record |= {"status": "crash", "message": text[:300]}
+        record["cpu_seconds"] = _cpu_seconds() - started
+        connection.send(record)
+
+
+def _worst_deviation(posterior: Any, moments: Any) -> float:
+    """Return the largest distance of a mean of the draws from the exact one, in exact sds."""
+    worst = np.nan
+    for label, (mean, spread) in moments.items():
+        variable, _, index = label.removeprefix("log ").partition("[")
+        draws = np.asarray(posterior[variable].values, dtype=float)
+        draws = draws.reshape(draws.shape[0] * draws.shape[1], -1)
+        column = draws[:, int(index[:-1]) if index else 0]
+        with np.errstate(divide="ignore"):
+            values = np.log(column) if label.startswith("log ") else column
+        worst = np.fmax(worst, abs(values.mean() - mean) / spread)
+    return float(worst)

@@ -1,0 +1,140 @@
+"""A funnel made straight: all coordinates as they are given the one that drives them.
+
+The coefficients of a regression are as wide as the noise is large. Where likelihood and prior are
+in balance the cloud reaches over many scales of the noise, and no Student-t has that shape.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_arm.evidence.approximation.funnel import find_driving_coordinate
+from pymc_arm.models.moves.student import Rows
+
+__all__ = ["Straightened"]
+
+# Points a coordinate that a course of six parameters is fitted to.
+FEWEST = 10
+# Means and widths stay what they are beyond so many standard deviations of the driver.
+FURTHEST = 8.0
+ROUNDS, ITERATIONS = 2, 15
+# A single point counts for no more than this, in units of the variance.
+LARGEST_SQUARE = 20.0
+
+
+@dataclass(frozen=True)
+class Course:
+    """Where coordinates are, and how wide, given the driver u: y = (x - m(u)) / s(u).
+
+    m and log s are straight on each side of the median of u, where they may bend: coefficients that
+    the prior holds where the noise is large are as wide as the noise where it is small, and
+    particles must find the way into that end of the funnel. ``means`` and ``widths`` have a row for
+    (1, min(u, 0), max(u, 0)); the driver's own are zero.
+    """
+
+    driver: int
+    center: float
+    scale: float
+    means: np.ndarray
+    widths: np.ndarray
+
+    @classmethod
+    def fit(cls, points: np.ndarray, driver: int) -> "Course":
+        """Fit means by weighted least squares, and widths by likelihood."""
+        column = points[:, driver]
+        center, scale = float(np.median(column)), float(max(column.std(), 1e-300))
+        basis = _basis((column - center) / scale)
+        information = np.linalg.pinv(2 * basis.T @ basis)
+        weights = np.ones_like(points)
+        means, widths = np.zeros((3, points.shape[1])), np.zeros((3, points.shape[1]))
+        for _ in range(ROUNDS):
+            normal = np.einsum("nk,nd,nl->dkl", basis, weights, basis, optimize=True)
+            normal += 1e-9 * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(3)
+            right = (basis.T @ (weights * points)).T
+            means = np.linalg.solve(normal, right[..., None])[..., 0].T
+            residual = points - basis @ means
+            widths[:] = 0.0
+            widths[0] = np.log(np.maximum(residual.std(axis=0), 1e-300))
+            for _ in range(ITERATIONS):  # Fisher's scoring
+                square = np.minimum((residual * np.exp(-basis @ widths)) ** 2, LARGEST_SQUARE)
+                widths += np.clip(information @ (basis.T @ (square - 1)), -0.5, 0.5)
+            weights = np.exp(-2 * (basis @ widths - widths[0]))
+        means[:, driver], widths[:, driver] = 0.0, 0.0
+        return cls(driver, center, scale, means, widths)
+
+    def predict(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return m and log s."""
+        basis = _basis((points[:, self.driver] - self.center) / self.scale)
+        return basis @ self.means, basis @ self.widths
+
+    def pull_gradients(self, left: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """Return the gradient of the log-density of y, from that of x."""
+        _, log_width = self.predict(left)
+        distance = (left[:, self.driver] - self.center) / self.scale
+        inside = np.where(np.abs(distance) < FURTHEST, 1 / self.scale, 0.0)
+        slopes = np.stack([inside * (distance < 0), inside * (distance >= 0)], axis=1)
+        pulled = gradients * np.exp(log_width)
+        bending, widening = slopes @ self.means[1:], slopes @ self.widths[1:]
+        pulled[:, self.driver] += (gradients * bending + widening * (pulled * left + 1)).sum(axis=1)
+        return pulled
+
+
+def _basis(distance: np.ndarray) -> np.ndarray:
+    below, above = np.clip(distance, -FURTHEST, 0.0), np.clip(distance, 0.0, FURTHEST)
+    return np.stack([np.ones_like(distance), below, above], axis=1)
+
+
+class Straightened:
+    """z = (x - m(u)) / s(u) with u the driving coordinate; each half by the fit of the other."""
+
+    def __init__(self, parts: Sequence[tuple[Rows, Course]], block: np.ndarray) -> None:
+        self._parts, self._block = parts, block
+
+    @classmethod
+    def fit(
+        cls, halves: Sequence[tuple[Rows, Rows]], points: np.ndarray, block: np.ndarray
+    ) -> "Straightened | None":
+        """Fit to each half; None if one of them has no coordinate that drives the others."""
+        parts = []
+        for mine, other in halves:
+            some = points[:, block][other]
+            if len(some) < FEWEST * len(block) or not np.isfinite(some).all():
+                return None
+            driver = find_driving_coordinate(some)
+            if driver is None:
+                return None
+            parts.append((mine, Course.fit(some, driver)))
+        return cls(parts, block)
+
+    def forward(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return points with z in place of x, and log |dx / dz|."""
+        return self._transform(points, inverse=False)
+
+    def inverse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return points with x in place of z, and log |dx / dz|."""
+        return self._transform(points, inverse=True)
+
+    def pull_gradients(self, points: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+        """Return the gradient of the log-density of z, from that of x."""
+        result = gradients[:, self._block]
+        seen = points[:, self._block]
+        for mine, course in self._parts:
+            result[mine] = course.pull_gradients(seen[mine], result[mine])
+        whole = gradients.copy()
+        whole[:, self._block] = result
+        return whole
+
+    def _transform(self, points: np.ndarray, *, inverse: bool) -> tuple[np.ndarray, np.ndarray]:
+        seen, log_scale = points[:, self._block], np.zeros(len(points))
+        # The driver's own mean is zero and its width one, so that it is the same in both.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for mine, course in self._parts:
+                mean, log_width = course.predict(seen[mine])
+                width = np.exp(log_width)
+                given = seen[mine]
+                seen[mine] = mean + width * given if inverse else (given - mean) / width
+                log_scale[mine] = log_width.sum(axis=1)
+        result = points.copy()
+        result[:, self._block] = seen
+        return result, log_scale

@@ -27,8 +27,8 @@ STEP = 1.3
 JITTER = (0.6, 1.1)
 # Trajectory lengths; pi / 2 is a quarter of the period of a standard Gaussian.
 LENGTH = (0.7, 1.2)
-# The correlation with the start that is small enough, besides what noise shows. 0.2 left a quarter
-# more variance of log Z on radon.
+# The correlation with the start that is small enough, besides what noise shows: then 1 % of the
+# variance is remembered. Not tuned; doubled, moves would be shorter and remember 4 %.
 FORGOTTEN = 0.1
 FEWEST_SWEEPS, MOST_SWEEPS = 2, 15
 MOST_STEPS = 64

@@ -19,7 +19,8 @@ __all__ = ["find_summits", "prior_spread"]
 PAUSES = (5, 10, 20, 40)
 # A climb has ended at a summit if another step would gain less, in nats.
 REACHED = 0.1
-# The relative error of a slope from which on values are noise; third derivatives give 1e-4.
+# The relative error of a slope from which on values are noise. Third derivatives give errors of
+# the square of the step, 1e-6.
 UNSOUND = 0.05
 # Hessians larger than this are not tried at every pause.
 LARGEST_SEARCH = 600

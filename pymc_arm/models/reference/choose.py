@@ -23,8 +23,8 @@ from pymc_arm.models.reference.target import SharedTarget
 
 __all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
 
-# Terms times dimension, up to which the prior, which is more robust, is the start: eight schools has
-# 190, a regression with 7 coefficients and 200 rows 1400. Where the two cost the same was not
+# Terms times dimension, up to which the prior, which is more robust, is the start: eight schools
+# has 190, a regression with 7 coefficients and 200 rows 1400. Where the two cost the same was not
 # measured: this is a guess by the size of one evaluation.
 SMALL = 1000
 # A reference with a smaller share of effective draws than this is taken for a failed fit. The worst

@@ -16,26 +16,29 @@ from typing import Any
 
 import pymc_arm
 from benchmarks.suite import PROBLEMS
-from pymc_arm import runs, sampling
+from pymc_arm import sampling
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.graph.gradient import Gradient
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.prior import PriorSampler
+from pymc_arm.models.reference import ReferencePath
+from pymc_arm.running import run
 
 __all__ = ["COMMANDS", "Stopwatch"]
 
 DENSITY = "density"
 STAGES = (
-    (sampling, "compile_model", "look up the compiled model"),
+    (sampling, "start_model", "look up the compiled model"),
     (PriorSampler, "draw", "draw from the prior"),
     (GenericPath, "advance", "choose the next step"),
     (GenericPath, "move", "move"),
     (GenericPath, "smooth", "smooth"),
     (GenericPath, "augment", "augment"),
     (ModelPath, "posterior", "posterior draws"),
-    (runs, "refine_chains", "refine"),
-    (runs, "find_missed", "search for missed modes"),
+    (ReferencePath, "move", "move"),
+    (run, "refine_chains", "refine"),
+    (run, "search_modes", "search for missed modes"),
     (sampling, "make_inference_tree", "build the result"),
     (LogDensity, "terms", DENSITY),
     (LogDensity, "sum", DENSITY),

@@ -269,7 +269,7 @@ class ModelCall:
         """Return a run from the prior, where what a run from a reference gave can't stand."""
         if not isinstance(self._path, ReferencePath):
             return None
-        guard = check_reference(self._path, outcome.estimates.evidence.log_evidence)
+        guard = check_reference(self._path, outcome.estimates.evidence)
         if guard.agrees or self._start == "reference":
             self._recorded["guard"] = guard.reason
             return None

@@ -15,6 +15,7 @@ from pymc_arm.models.moves.discrete import DiscreteGibbs, DiscreteWalk, discrete
 from pymc_arm.models.moves.fit import fit_cloud
 from pymc_arm.models.moves.hamiltonian import hamiltonian
 from pymc_arm.models.moves.kernel import Cloud, confirm
+from pymc_arm.models.moves.student import Student
 from pymc_arm.models.moves.target import MoveTarget
 from pymc_arm.models.support import Support
 
@@ -231,3 +232,15 @@ def test_confirmation_takes_back_only_what_differs():
     cloud = confirm(target, Cloud(before, before_density), after, wrong)
     np.testing.assert_array_equal(cloud.points[:, 0], [1.0, 0.0, 1.0])
     np.testing.assert_array_equal(cloud.log_density, target.log_density(cloud.points))
+
+
+def test_a_cloud_of_huge_coordinates_is_fitted():
+    """Scales with vague priors send particles to 1e150, whose squares overflow."""
+    rng = np.random.default_rng(1)
+    plain = rng.normal(size=(400, 3)) @ np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.2], [0, 0, 1.0]])
+    unit = np.array([1e150, 1e150, 1e150])
+    expected, found = Student.fit(plain), Student.fit(plain * unit)
+    np.testing.assert_allclose(found.mean, expected.mean * unit, rtol=1e-6)
+    np.testing.assert_allclose(found.factor[0], expected.factor[0] * unit[0], rtol=1e-6)
+    assert np.isfinite(found.inverse_factor).all()
+    assert found.freedom == pytest.approx(expected.freedom, rel=1e-3)

@@ -15,6 +15,9 @@ from pymc_arm.evidence.approximation.covariance import covariance_of, score_cova
 
 __all__ = ["CrossFit", "Rows", "Student", "independent_halves"]
 
+# Larger coordinates have squares that overflow when they are summed.
+LARGEST = 1e100
+
 
 @dataclass(frozen=True)
 class Student:
@@ -35,6 +38,10 @@ class Student:
             points, scores = points[finite], None if scores is None else scores[finite]
         else:
             points, scores = np.zeros((2, dimension)), None
+        # Columns whose squares would overflow are measured in units of their largest value.
+        largest = np.abs(points).max(axis=0)
+        unit = np.where(largest > LARGEST, largest, 1.0)
+        points, scores = points / unit, None if scores is None else scores * unit
         mean = points.mean(axis=0)
         if scores is not None and len(points) > 2 * dimension:
             mean, covariance = score_covariance(points, scores)
@@ -50,7 +57,13 @@ class Student:
         freedom = float(np.clip(4 + 2 / max(kurtosis - 1, 1e-2), 4.5, 100.0))
         shape = np.sqrt((freedom - 2) / freedom)
         deviation = 1 / np.sqrt((inverse_factor**2).sum(axis=0))
-        return cls(mean, factor * shape, inverse_factor / shape, freedom, deviation)
+        return cls(
+            mean * unit,
+            factor * shape * unit[:, None],
+            inverse_factor / (shape * unit),
+            freedom,
+            deviation * unit,
+        )
 
 
 #: Which particles a fit is for: some, or all of them however many there are.

@@ -16,6 +16,7 @@ import numpy as np
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.resampling import log_mean_exp
+from pymc_arm.evidence.estimate import Evidence
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.running.processors import one_blas_thread
@@ -28,6 +29,9 @@ PRIOR_DRAWS = 2000
 # A false alarm at most once in so many runs, and the share of particles that must lie outside.
 FACTOR = 100.0
 LARGEST_OUTSIDE = 0.05
+# A run that is less sure than this has a reference that does not fit: in up to so many dimensions
+# the prior does better (a precision with a Gamma(0.001, 0.001) prior), in more it takes too long.
+LARGEST_ERROR, LARGEST_SECOND_RUN = 0.3, 60
 # Larger models, and those whose variables come in one by one, are compared with draws of the prior
 # only: a run from it takes more evaluations than the whole run from the reference (BUGS seeds, 26
 # dimensions and 22 steps: over 60 CPU s, where the reference took 16).
@@ -50,7 +54,7 @@ class Guard:
 
 def check_reference(
     path: ReferencePath,
-    log_evidence: float,
+    evidence: Evidence,
     rng: np.random.Generator | None = None,
     particles: int = PARTICLES,
 ) -> Guard:
@@ -60,7 +64,7 @@ def check_reference(
     ----------
     path
         The path from the reference.
-    log_evidence
+    evidence
         What it gave.
     rng
         By default of a fixed seed.
@@ -68,7 +72,11 @@ def check_reference(
         Of the small run.
     """
     rng = np.random.default_rng(20160713) if rng is None else rng
-    model_path = path.model_path
+    model_path, log_evidence = path.model_path, evidence.log_evidence
+    error = evidence.standard_error
+    if not error < LARGEST_ERROR and model_path.plan.layout.dimension <= LARGEST_SECOND_RUN:
+        reason = f"the run from the reference has a standard error of {error:.2g}"
+        return Guard(False, reason, log_evidence)
     with one_blas_thread(), np.errstate(all="ignore"):
         by_draws = _prior_estimate(model_path, rng)
         if by_draws > log_evidence + np.log(FACTOR):

@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_arm import run
+from pymc_arm.evidence.estimate import Evidence
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference
 
@@ -46,7 +47,7 @@ def test_a_missed_mode_is_seen(one_mode):
     travelled = ReferencePath(path, reference)
     done = run(travelled, np.random.default_rng(0), 300, resample_threshold=1.0)
     assert done.log_evidence < truth - 0.5
-    guard = check_reference(travelled, done.log_evidence)
+    guard = check_reference(travelled, Evidence(done.log_evidence, 0.01, 3))
     assert not guard.agrees
     assert 0.2 < guard.outside < 0.8
 
@@ -60,7 +61,7 @@ def test_several_starts_find_both_modes():
     travelled = ReferencePath(path, reference)
     done = run(travelled, np.random.default_rng(0), 500, resample_threshold=1.0)
     assert abs(done.log_evidence - truth) < 0.1
-    assert check_reference(travelled, done.log_evidence).agrees
+    assert check_reference(travelled, Evidence(done.log_evidence, 0.01, 3)).agrees
 
 
 def test_a_missed_slab_is_seen():
@@ -69,5 +70,12 @@ def test_a_missed_slab_is_seen():
     path.density.gradient.available()
     travelled = ReferencePath(path, fit_reference(path))
     done = run(travelled, np.random.default_rng(0), 300, resample_threshold=1.0)
-    guard = check_reference(travelled, done.log_evidence)
+    guard = check_reference(travelled, Evidence(done.log_evidence, 0.01, 3))
     assert not guard.agrees or abs(done.log_evidence - truth) < 0.1
+
+
+def test_an_unsure_run_is_made_again(one_mode):
+    path, reference, truth = one_mode
+    guard = check_reference(ReferencePath(path, reference), Evidence(truth, 2.0, 3))
+    assert not guard.agrees
+    assert "standard error of 2" in guard.reason

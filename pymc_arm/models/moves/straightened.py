@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_arm.evidence.approximation.funnel import find_driving_coordinate
-from pymc_arm.models.moves.student import Rows
+from pymc_arm.models.moves.student import LARGEST, Rows
 
 __all__ = ["Straightened"]
 
@@ -99,7 +99,7 @@ class Straightened:
         parts = []
         for mine, other in halves:
             some = points[:, block][other]
-            if len(some) < FEWEST * len(block) or not np.isfinite(some).all():
+            if len(some) < FEWEST * len(block) or not (np.abs(some) < LARGEST).all():
                 return None
             driver = find_driving_coordinate(some)
             if driver is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 from scipy import stats
 from scipy.special import betaln, gammaln, logsumexp
 
@@ -218,6 +219,8 @@ def prior_only(rng: np.random.Generator, name: str) -> float:
     }
     kind = str(rng.choice(sorted(kinds)))
     kinds[kind](f"{name}_{kind}")
+    # A model of nothing but priors is refused: there must be something to integrate.
+    pm.Potential(f"{name}_nothing", pt.constant(0.0))
     return 0.0
 
 

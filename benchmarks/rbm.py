@@ -231,7 +231,8 @@ def build_path(
     began = time.process_time()
     path = TemperedRBMPath(machine, digits, threads=options.threads)
     print(
-        f"{'':22s} pull {path.pull}, by pilot runs: {time.process_time() - began:.2f} cpu s, once"
+        f"{'':22s} data bias strength {path.data_bias_strength}, by pilot runs: "
+        f"{time.process_time() - began:.2f} cpu s, once"
     )
     return path
 

@@ -33,7 +33,7 @@ def test_models_need_no_compilation(name):
 
 @pytest.mark.slow
 def test_demo_says_what_it_found(tmp_path, capsys):
-    assert main(["demo", "--draws", "60", "--output", str(tmp_path / "plots")]) == 0
+    assert main(["demo", "--draws", "200", "--output", str(tmp_path / "plots")]) == 0
     shown = capsys.readouterr().out
     assert "abrupt change over steady decline" in shown
     assert "Kass and Raftery" in shown

@@ -148,7 +148,7 @@ class GPCAnnealing(Annealing):
                 self.leapfrog_steps,
             )
         whitened = solve_triangular(self.factor, (particles - self.mean).T, lower=True).T
-        moved, rate = riemannian_move(
+        moved, rate, *_ = riemannian_move(
             rng,
             np.ascontiguousarray(whitened),
             self.covariance,

@@ -63,7 +63,7 @@ def acceptances(setting: Setting, kernel: str, seed: int) -> Iterator[tuple[floa
             points = careful.transition(rng, 1.0, points).particles
         rates = []
         for _ in range(setting.proposals):
-            points, rate = tried.transition(rng, 1.0, points)
+            points, rate, *_ = tried.transition(rng, 1.0, points)
             rates.append(rate)
         yield step_size, float(np.mean(rates))
 

@@ -27,6 +27,7 @@ import pymc as pm
 import scipy
 
 from pymc_arm._compat import InferenceTree, get_group, has_group
+from pymc_arm.evidence.estimate import ROUNDING
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.path import name_term
@@ -351,7 +352,8 @@ def _spread(values: np.ndarray) -> np.ndarray:
     """Return the standard error of a mean over chains; unknown for one chain."""
     if len(values) < 2:
         return np.full(values.shape[1:], np.nan)
-    spread: np.ndarray = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    # Chains whose integrals are exact agree to the last digits, and may all be off by more.
+    spread: np.ndarray = np.hypot(values.std(axis=0, ddof=1) / np.sqrt(len(values)), ROUNDING)
     return spread
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 
 from pymc_arm.evidence.approximation import SinhArcsinhStudent
+from pymc_arm.evidence.approximation.covariance import shrink
 from pymc_arm.evidence.spaces import RefinementSpace
 
 __all__ = ["Summit", "search_modes"]
@@ -317,8 +318,11 @@ def _component(summit: np.ndarray, precision: np.ndarray) -> SinhArcsinhStudent:
     """Return a Student-t around a summit, a little wider than Laplace's Gaussian."""
     dimension = len(summit)
     covariance = np.linalg.inv(precision)
-    covariance = 0.5 * (covariance + covariance.T)
-    factor = INFLATION * np.linalg.cholesky(covariance)
+    covariance = shrink(0.5 * (covariance + covariance.T), 0.0)
+    try:
+        factor = INFLATION * np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:  # a ridge that rounding has flattened: widths alone
+        factor = np.diag(INFLATION / np.sqrt(np.diag(precision)))
     zeros, ones = np.zeros(dimension), np.ones(dimension)
     # Without skew and with tails as they are, coordinates are centred at the summit, and not bent.
     return SinhArcsinhStudent(summit, ones, zeros, ones, zeros, factor, FREEDOM)

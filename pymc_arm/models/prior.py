@@ -148,6 +148,7 @@ class PriorSampler(GraphSampler):
             raise ModelError(self._why_not(error)) from error
         for rv, array, transformed in zip(self.variables, raw, self._transformed, strict=False):
             if array.dtype.kind == "f" and array.size and rv.name not in self.integrated:
+                array = array.astype(float)  # single precision has no 1e150
                 far = np.isfinite(array) & (np.abs(array) > (np.inf if transformed else LARGEST))
                 share = (np.isinf(array) | far).reshape(len(array), -1).any(axis=1).mean()
                 if share:
@@ -216,7 +217,11 @@ def _tame(array: np.ndarray, transformed: bool) -> np.ndarray:
     """Return draws with what is beyond floating point put at the end of it."""
     if transformed:
         return np.where(np.isinf(array), np.sign(array) * LARGEST_TRANSFORMED, array)
-    return np.clip(array, -LARGEST, LARGEST)
+    if array.dtype.kind != "f":
+        return array
+    # In single precision squares overflow sooner.
+    limit = min(LARGEST, float(np.finfo(array.dtype).max) ** 0.5)
+    return np.clip(array, -limit, limit)
 
 
 def _fill(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ tails must not stand where they stood.
 
 import numpy as np
 
+from pymc_arm.models.moves.student import LARGEST
+
 __all__ = ["Decorrelation"]
 
 # Principal components that are looked at: collective variables such as the magnetisation of spins
@@ -37,7 +39,7 @@ class Decorrelation:
 
     def __init__(self, points: np.ndarray, log_density: np.ndarray, moving: np.ndarray) -> None:
         self._moving = moving
-        self._first = np.nan_to_num(points[:, moving], posinf=0.0, neginf=0.0)
+        self._first = _finite(points[:, moving])
         self._center = self._first.mean(axis=0)
         deviation = self._first.std(axis=0)
         self._scale = 1 / np.where(deviation > 0, deviation, 1.0)
@@ -57,22 +59,23 @@ class Decorrelation:
         if self._count & (self._count - 1) == 0:  # a power of two
             self._half, self._next = self._next, now
         first, second = self._start - self._start.mean(axis=0), now - now.mean(axis=0)
-        scale = np.sqrt((first**2).mean(axis=0) * (second**2).mean(axis=0))
+        scale = np.sqrt((first**2).mean(axis=0)) * np.sqrt((second**2).mean(axis=0))
         varied = scale > 0
         correlation = np.abs((first * second).mean(axis=0)[varied] / scale[varied])
         change = (now - self._half)[:, varied]
         shift = np.abs(change.mean(axis=0))
         clear = shift > CLEAR * change.std(axis=0) / np.sqrt(len(change))
         drift = DRIFT * shift[clear] / second.std(axis=0)[varied][clear]
-        still = (points[:, self._moving] == self._first).all(axis=1)[self._tails].mean()
+        still = (_finite(points[:, self._moving]) == self._first).all(axis=1)[self._tails].mean()
         worst = max(correlation.max(initial=0.0), drift.max(initial=0.0), still)
         return float(min(worst, 1.0))
 
     def _summaries(self, points: np.ndarray, log_density: np.ndarray) -> np.ndarray:
         """Return coordinates, components, distance from the centre, and minus the log-density."""
-        seen = np.nan_to_num(points[:, self._moving], posinf=0.0, neginf=0.0)
-        seen = (seen - self._center) * self._scale
-        depth = -np.nan_to_num(log_density, nan=-1e300, posinf=0.0, neginf=-1e300)
+        seen = _finite(points[:, self._moving])
+        seen = np.clip((seen - self._center) * self._scale, -LARGEST, LARGEST)
+        depth = -np.nan_to_num(log_density, nan=-LARGEST, posinf=0.0, neginf=-LARGEST)
+        depth = np.clip(depth, -LARGEST, LARGEST)
         distance = np.sqrt((seen**2).sum(axis=1))
         return np.column_stack([seen, seen @ self._directions, distance, depth])
 
@@ -90,3 +93,8 @@ def _leading_directions(standardized: np.ndarray) -> np.ndarray:
     for _ in range(ROUNDS):
         basis = np.linalg.qr(standardized.T @ (standardized @ basis) / size)[0]
     return basis
+
+
+def _finite(points: np.ndarray) -> np.ndarray:
+    """Return points whose squares do not overflow; what is infinite counts as zero."""
+    return np.clip(np.nan_to_num(points, posinf=0.0, neginf=0.0), -LARGEST, LARGEST)

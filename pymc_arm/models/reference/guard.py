@@ -29,9 +29,8 @@ PRIOR_DRAWS = 2000
 # A false alarm at most once in so many runs, and the share of particles that must lie outside.
 FACTOR = 100.0
 LARGEST_OUTSIDE = 0.05
-# A run that is less sure than this has a reference that does not fit: in up to so many dimensions
-# the prior does better (a precision with a Gamma(0.001, 0.001) prior), in more it takes too long.
-LARGEST_ERROR, LARGEST_SECOND_RUN = 0.3, 60
+# A run that is less sure than this has a reference that does not fit.
+LARGEST_ERROR = 0.3
 # Larger models, and those whose variables come in one by one, are compared with draws of the prior
 # only: a run from it takes more evaluations than the whole run from the reference (BUGS seeds, 26
 # dimensions and 22 steps: over 60 CPU s, where the reference took 16).
@@ -74,7 +73,12 @@ def check_reference(
     rng = np.random.default_rng(20160713) if rng is None else rng
     model_path, log_evidence = path.model_path, evidence.log_evidence
     error = evidence.standard_error
-    if not error < LARGEST_ERROR and model_path.plan.layout.dimension <= LARGEST_SECOND_RUN:
+    layout, steps = model_path.plan.layout, len(model_path.plan.steps)
+    work = layout.dimension * model_path.density.count
+    small = (
+        layout.dimension <= LARGEST_DIMENSION and work <= LARGEST_WORK and steps <= LARGEST_STEPS
+    )
+    if small and not error < LARGEST_ERROR:
         reason = f"the run from the reference has a standard error of {error:.2g}"
         return Guard(False, reason, log_evidence)
     with one_blas_thread(), np.errstate(all="ignore"):
@@ -82,10 +86,7 @@ def check_reference(
         if by_draws > log_evidence + np.log(FACTOR):
             reason = f"draws of the prior alone hold more: log Z is at least about {by_draws:.1f}"
             return Guard(False, reason, by_draws)
-        dimension = model_path.plan.layout.dimension
-        work = dimension * model_path.density.count
-        steps = len(model_path.plan.steps)
-        if dimension > LARGEST_DIMENSION or work > LARGEST_WORK or steps > LARGEST_STEPS:
+        if not small:
             return Guard(True, "compared with draws of the prior only", by_draws)
         done = run(model_path, rng, particles, **vars(model_path.settings()))
         found = done.log_evidence

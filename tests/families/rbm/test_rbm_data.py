@@ -61,7 +61,7 @@ def test_hidden_layer_within_four_standard_errors(machine):
 @pytest.mark.statistical
 def test_tempered_within_four_standard_errors(machine, digits):
     path = TemperedRBMPath(machine, digits, threads=1)
-    assert path.pull < 1  # the means of this machine are not those of the digits
+    assert path.data_bias_strength < 1  # the means of this machine are not those of the digits
     mean, error = mean_ratio(path, 8, 200, **TEMPERED_SETTINGS)
     assert error < 0.5
     assert abs(mean - 1) < 4 * error

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 from pymc_arm.models.compiled import compile_model
@@ -61,6 +62,7 @@ def discrete_parent():
 def test_terms_are_those_of_pymc(define):
     with pm.Model() as model:
         define()
+        pm.Potential("no_data", pt.constant(0.0))
     path = compile_model(model)
     assert path.density.backend == "numpy"
     points, _ = path.initialize(np.random.default_rng(1), 5)

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from pytensor.scalar.basic import Exp
 from pytensor.tensor.elemwise import Elemwise
@@ -82,9 +83,9 @@ def test_rewrites_have_the_last_word_where_the_plain_graph_overflows():
     with pm.Model() as model:
         x = pm.Normal("x", 0, 1000)
         pm.Bernoulli("y", logit_p=x, observed=1)
-        pm.Potential("tail", pm.math.log(pm.math.sigmoid(x)))
+        pm.Potential("tail", -pt.log1p(pt.exp(x)))
     reference = Reference(*graphs_of(model), np.array([[-900.0], [2.0], [900.0]]))
-    assert np.isneginf(reference.values[0]).any()
+    assert np.isneginf(reference.values[2]).any()
     path = compile_model(model)
     assert reference.compare(path.density.terms) is None
     shift = np.array([0, 0, 0.1])

@@ -113,8 +113,9 @@ def bridge(
     usable = first > -np.inf
     founders = np.arange(len(first)) if founders is None else founders
     first, founders = first[usable], founders[usable]
-    second = np.where(np.isnan(second), -np.inf, second)
-    if not np.isfinite(first).any() or not np.isfinite(second).any():
+    second = np.where(np.isfinite(second), second, -np.inf)  # an overflow says nothing
+    # A q that is zero at half of the posterior's draws has nothing to say either.
+    if not np.isfinite(second).any() or not len(first) or not np.isfinite(np.median(first)):
         return Bridge(np.nan, np.inf, np.inf, 0.0, components)
     worth = len(first) ** 2 / float((np.bincount(founders) ** 2.0).sum())
     share = np.log(worth / (worth + len(second)))
@@ -153,7 +154,7 @@ def bridge(
 
 def importance(second: np.ndarray, components: int = 1) -> Bridge:
     """Estimate log Z by importance sampling: the log of the mean of f / q over draws of q."""
-    second = np.where(np.isnan(second), -np.inf, second)
+    second = np.where(np.isfinite(second), second, -np.inf)  # an overflow says nothing
     if not np.isfinite(second).any():
         return Bridge(np.nan, np.inf, 0.0, 0.0, components, method="importance")
     share = effective_share(second)

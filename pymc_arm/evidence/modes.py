@@ -116,7 +116,7 @@ def search_modes(
     def log_density(at: np.ndarray) -> np.ndarray:
         # The same random numbers each time: where something is drawn, differences stay smooth.
         values = space.draw_log_ratio(np.random.default_rng(0), at)
-        return np.where(np.isnan(values), -np.inf, values)
+        return np.where(~np.isfinite(values), -np.inf, values)
 
     with np.errstate(all="ignore"):
         starts = _starts(space, space.points(prior), points, log_density, rng)

@@ -182,7 +182,7 @@ class _Proposals:
         points = self.approximation.draw(self.rng, count)
         particles, log_ratio = self.space.draw_particles(self.rng, points)
         weights = log_ratio - self.approximation.log_density(points)
-        weights = np.where(np.isnan(weights), -np.inf, weights)
+        weights = np.where(np.isfinite(weights), weights, -np.inf)
         self.log_weights.append(weights)
         part = log_sum_exp(weights)
         if particles is None or not np.isfinite(part):
@@ -259,8 +259,10 @@ def _weigh_modes(
     # What the components hold that q would not have had without them.
     trial = combined.draw(rng, FIRST_PROPOSALS * size)
     weights = space.draw_log_ratio(rng, trial) - combined.log_density(trial)
-    weights = normalize(np.where(np.isnan(weights), -np.inf, weights))
-    share = float(np.exp(weights) @ combined.share_of_others(trial))
+    weights = np.where(np.isfinite(weights), weights, -np.inf)
+    if not np.isfinite(weights).any():
+        return importance(weights, combined.components)
+    share = float(np.exp(normalize(weights)) @ combined.share_of_others(trial))
     proposals = _Proposals(space, combined, rng, size)
     for _ in range(space.proposals // FIRST_PROPOSALS):
         proposals.draw(FIRST_PROPOSALS * size)

@@ -1,0 +1,42 @@
+"""Which terms depend on which coordinates."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_arm.models.compiled import compile_model
+
+
+def groups_with_a_product(rows=120, groups=12):
+    rng = np.random.default_rng(1)
+    x, group = rng.normal(size=(rows, 3)), np.arange(rows) % groups
+    with pm.Model() as model:
+        slopes = pm.Normal("slopes", 0, 1, shape=3)
+        intercepts = pm.Normal("intercepts", 0, 1, shape=groups)
+        eta = pm.math.dot(x, slopes) + intercepts[group]
+        pm.Bernoulli("y", p=pm.math.invprobit(eta), observed=rng.integers(2, size=rows))
+    return model, group
+
+
+@pytest.mark.parametrize("rows", [120, 244])
+def test_rounding_of_products_is_no_dependence(rows):
+    model, group = groups_with_a_product(rows)
+    plan = compile_model(model).plan
+    data = plan.scopes[-rows:]
+    assert data[:, :3].all()
+    np.testing.assert_array_equal(data[:, 3:].argmax(axis=1), group)
+    assert (data[:, 3:].sum(axis=1) == 1).all()
+    assert [step.label for step in plan.steps if step.coordinate is not None][:2] == [
+        "intercepts[0]",
+        "intercepts[1]",
+    ]
+
+
+def test_switches_and_labels_are_seen():
+    with pm.Model() as model:
+        label = pm.Bernoulli("label", 0.5, shape=2)
+        mean = pm.Normal("mean", 0, 1, shape=2)
+        pm.Normal("y", mean[label], 1, observed=[0.3, 0.4])
+    data = compile_model(model).plan.scopes[-2:]
+    np.testing.assert_array_equal(data[:, :2], np.eye(2, dtype=bool))
+    assert data[:, 2:].all()

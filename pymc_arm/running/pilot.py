@@ -5,7 +5,7 @@ Moves repeat what they had learnt from the particles of the pilot, where the pat
 particles, and its Z-hat is unbiased (docs/bias.md).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,6 +15,9 @@ from pymc_arm.algorithm.allocation import increment_variances, optimal_counts
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.path import Moved, Particles, Path, Position, Proposal, Smoothed
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.evidence.spaces import Refinable, RefinementSpace
+from pymc_arm.running.memory import fixed_bytes, particle_bytes
+from pymc_arm.running.placement import Placement, Preparable, placement_of
 
 __all__ = ["Freezable", "Replay", "ReplayedPath", "pilot"]
 
@@ -57,11 +60,45 @@ class ReplayedPath(Path):
         self.recorded_moves = recorded_moves
         self.length, self.start = path.length, path.start
 
-    def __getattr__(self, name: str) -> Any:
-        # What refining, memory and placement ask of a path, they ask of the path itself.
-        if name.startswith("__") or name == "path":
-            raise AttributeError(name)
-        return getattr(self.path, name)
+    @property
+    def placement(self) -> Placement:
+        """Where the chains of the path run best."""
+        return placement_of(self.path)
+
+    @property
+    def flat(self) -> tuple[str, ...]:
+        """Data whose density is the same wherever the path has looked."""
+        return tuple(getattr(self.path, "flat", ()))
+
+    def prepare(self) -> None:
+        """Compile what the path needs."""
+        if isinstance(self.path, Preparable):
+            self.path.prepare()
+
+    def particle_bytes(self) -> int:
+        """Return what the path says of a particle."""
+        return particle_bytes(self.path)
+
+    def fixed_bytes(self) -> int:
+        """Return what the path says of a chain."""
+        return fixed_bytes(self.path)
+
+    def spaces(self, particles: Particles) -> Sequence[RefinementSpace]:
+        """Return where the path can be refined, if anywhere."""
+        return self.path.spaces(particles) if isinstance(self.path, Refinable) else []
+
+    def continuous(self, particles: Particles) -> np.ndarray | None:
+        """Return particles as points, if the path has a space for them."""
+        return self.path.continuous(particles) if isinstance(self.path, Refinable) else None
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return the path's last log-density."""
+        assert isinstance(self.path, Refinable)
+        return self.path.log_density(points)
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of that."""
+        return self.path.score(points) if isinstance(self.path, Refinable) else None
 
     def advance(
         self, n: Position, particles: Particles, log_weights: np.ndarray, threshold: float

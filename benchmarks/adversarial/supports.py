@@ -442,8 +442,8 @@ def truncated_count() -> Adversary:
 def far_count() -> Adversary:
     def build() -> pm.Model:
         with pm.Model() as model:
-            photons = pm.NegativeBinomial("photons", mu=10_000, alpha=5)
-            pm.Normal("reading", photons, 3, observed=np.array([18_250.0, 18_252.0]))
+            photons = pm.NegativeBinomial("photons", mu=10_000.0, alpha=5.0)
+            pm.Normal("reading", photons, 3.0, observed=np.array([18_250.0, 18_252.0]))
         return model
 
     def solve() -> Answer:

@@ -150,11 +150,11 @@ class PriorSampler(GraphSampler):
             if array.dtype.kind == "f" and array.size and rv.name not in self.integrated:
                 array = array.astype(float)  # single precision has no 1e150
                 far = np.isfinite(array) & (np.abs(array) > (np.inf if transformed else LARGEST))
-                share = (np.isinf(array) | far).reshape(len(array), -1).any(axis=1).mean()
-                if share:
+                beyond = (np.isinf(array) | far).reshape(len(array), -1).any(axis=1).mean()
+                if beyond:
                     edge = "the edge of its support" if transformed else f"{LARGEST:g}"
                     self.notes.append(
-                        f"{rv.name}: {share:.2g} of the prior draws are beyond {edge} in floating "
+                        f"{rv.name}: {beyond:.2g} of the prior draws are beyond {edge} in floating "
                         "point and are put there"
                     )
         _, possible = self._draw_finite(rng, 500)

@@ -61,8 +61,6 @@ def test_a_narrow_mode_is_weighed_and_visited(dimension, seed):
     model, truth = phase_transition(dimension)
     result = quiet(model, draws=500, random_seed=seed)
     attributes = result.attrs
-    if dimension == 5 and attributes["verdict"] != "ok":
-        return  # some particles find it there, and chains may contradict each other: that is told
     assert attributes["verdict"] == "ok"
     error = abs(attributes["log_marginal_likelihood"] - truth)
     assert error < min(0.05, 5 * attributes["log_marginal_likelihood_se"])

@@ -49,6 +49,8 @@ FAIR_OVERLAP = 0.4
 # Draws of q for each particle that show how well they overlap; if so, there will be more.
 FIRST_PROPOSALS = 2
 TRIAL_PARTICLES = 200
+# Larger coordinates have squares that overflow when they are summed.
+LARGEST = 1e100
 # A q hardly gains from more draws than this, and many chains have many more.
 # A mode with a smaller share of Z than this, by draws of q, needs no repair: it would move log Z by
 # as much, and Laplace's method was off by a factor of five.
@@ -255,6 +257,8 @@ def _weigh_modes(
 ) -> Bridge:
     """Estimate log Z by importance sampling from a q with a component at each summit."""
     space = space.fit_to(others)
+    if _overflows(space.points(others)):
+        return Bridge(np.nan, np.inf, np.inf, 0.0, 1)
     combined = modes.added_to(_fit(space, others, rng))
     # What the components hold that q would not have had without them.
     trial = combined.draw(rng, FIRST_PROPOSALS * size)
@@ -269,6 +273,11 @@ def _weigh_modes(
     found = importance(proposals.all_log_weights, combined.components)
     found = replace(found, modes_share=share)
     return replace(found, particles=proposals.picked) if found.represents(size) else found
+
+
+def _overflows(points: np.ndarray) -> bool:
+    """Whether squares of points overflow: exploring has failed, and there is nothing to fit."""
+    return not bool((np.abs(points) < LARGEST).all())
 
 
 def _fit(space: RefinementSpace, others: Any, rng: np.random.Generator) -> Approximation:
@@ -289,6 +298,8 @@ def _fit_and_bridge(
     modes: _Modes | None = None,
 ) -> Bridge:
     space = space.fit_to(others)
+    if _overflows(space.points(others)):
+        return Bridge(np.nan, np.inf, np.inf, 0.0, 1)
     approximation = _fit(space, others, rng)
     if modes is not None:
         approximation = modes.added_to(approximation)

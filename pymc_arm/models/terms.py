@@ -24,6 +24,7 @@ from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import Add, Neg, Sub
+from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.random.basic import MvNormalRV
@@ -212,6 +213,7 @@ def _checks_to_minus_infinity(graphs: list[TensorVariable]) -> list[TensorVariab
     fgraph = FunctionGraph(inputs, graphs, clone=False)
     in2out(open_graph).rewrite(fgraph)
     in2out(_check_to_minus_infinity, ignore_newtrees=True).rewrite(fgraph)
+    in2out(_checks_in_loop, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)
 
 
@@ -222,6 +224,28 @@ def _check_to_minus_infinity(fgraph: FunctionGraph, node: Apply) -> list[Variabl
         return None
     valid = pt.all([pt.all(condition) for condition in conditions])
     return [pt.switch(valid, value, -np.inf)]
+
+
+@node_rewriter([Scan])
+def _checks_in_loop(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """Do the same in the step of a loop: a scan is a graph inside of the graph."""
+    scan = node.op
+    inner = scan.fgraph.unfreeze() if hasattr(scan.fgraph, "unfreeze") else scan.fgraph.clone()
+    if not any(isinstance(step.op, CheckAndRaise | Scan) for step in inner.toposort()):
+        return None
+    outputs = _checks_to_minus_infinity(list(inner.outputs))
+    opened = Scan(
+        list(inner.inputs),
+        outputs,
+        scan.info,
+        mode=scan.mode,
+        truncate_gradient=scan.truncate_gradient,
+        name=scan.name,
+        profile=scan.profile,
+        allow_gc=scan.allow_gc,
+        strict=scan.strict,
+    )
+    return opened(*node.inputs, return_list=True)
 
 
 def _summands(graph: TensorVariable) -> list[TensorVariable]:

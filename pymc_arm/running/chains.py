@@ -8,7 +8,7 @@ has its own random stream, spawned from one seed, so the result does not depend 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from pymc_arm.evidence.bridge import Bridge
 
 __all__ = [
     "Chain",
+    "Harvested",
     "Journal",
     "Task",
     "Unfinished",
@@ -108,10 +109,28 @@ class Task:
     deadline: float | None = None
     journal: "Journal | None" = None
 
-    @property
-    def first_count(self) -> int:
-        """The number of particles to start with."""
-        return self.counts[0] if self.counts else self.particles
+    def first_count(self, path: Path) -> int:
+        """Return the number of particles to start with."""
+        if self.counts:
+            return self.counts[0]
+        return path.explorers(self.particles) if isinstance(path, Harvested) else self.particles
+
+
+@runtime_checkable
+class Harvested(Protocol):
+    """A path that few particles explore: at its end they are moved on, and make many draws."""
+
+    def explorers(self, draws: int) -> int:
+        """Return how many particles are to explore, for so many draws at the end."""
+
+    def harvest(
+        self, rng: np.random.Generator, n: Any, particles: Any, rounds: int
+    ) -> tuple[Sequence[Particles], bool]:
+        """Move particles of the last distribution, and return them after each of so many rounds.
+
+        Also whether they forgot where they began before the first of them: then two particles of
+        one family are two draws.
+        """
 
 
 class Journal(Protocol):
@@ -169,7 +188,7 @@ def run_chain(
     try:
         if so_far is None:
             assert isinstance(start, np.random.Generator)
-            state = initialize(path, start, task.first_count)
+            state = initialize(path, start, task.first_count(path))
             so_far = Unfinished(start, state, (), (state.position,), 0.0)
         for state, info in iterate(path, so_far.rng, so_far.state, task.settings, task.counts):
             now = time.perf_counter()
@@ -229,6 +248,8 @@ def equally_weighted(
     if state.log_evidence == -np.inf:
         return None, founders[:0]
     particles, count = state.particles, path.count(state.particles)
+    if isinstance(path, Harvested) and count < size:
+        return _harvested(path, rng, state, size, settings)
     unequal = count != size or np.ptp(state.log_weights) > 0
     if unequal:
         indices = SCHEMES[settings.resampling](rng, state.log_weights, size)
@@ -237,6 +258,27 @@ def equally_weighted(
     elif len(np.unique(state.ancestors)) < count:
         particles = path.move(rng, state.position, particles).particles
     return particles, founders
+
+
+def _harvested(
+    path: Any, rng: np.random.Generator, state: State, size: int, settings: Settings
+) -> tuple[Particles, np.ndarray]:
+    """Return the draws that few particles make, those of one particle next to each other.
+
+    So what measures the autocorrelation of draws sees that they are a Markov chain.
+    """
+    particles, founders = state.particles, state.genealogy.founders
+    count = path.count(particles)
+    if np.ptp(state.log_weights) > 0:
+        indices = SCHEMES[settings.resampling](rng, state.log_weights, count)
+        particles, founders = path.select(particles, indices), founders[indices]
+    rounds = -(-size // count)
+    found, forgot = path.harvest(rng, state.position, particles, rounds)
+    together = path.join(list(found))
+    founders = np.arange(count) if forgot else founders
+    by_particle = np.arange(rounds * count).reshape(rounds, count).T.ravel()
+    chosen = by_particle[by_particle < size]  # those of the last round that are too many are left
+    return path.select(together, chosen), founders[chosen % count]
 
 
 def spawn_generators(

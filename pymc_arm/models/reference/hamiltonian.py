@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["FORGOTTEN", "Sweeps", "correlation_with_start", "move"]
+__all__ = ["FORGOTTEN", "Sweeps", "correlation_with_start", "harvest", "move"]
 
 ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -32,6 +32,8 @@ LENGTH = (0.7, 1.2)
 FORGOTTEN = 0.1
 FEWEST_SWEEPS, MOST_SWEEPS = 2, 15
 MOST_STEPS = 64
+# Trajectories between two draws of one particle at the end of a path.
+HARVEST_SWEEPS = 2
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Sweeps:
     memory: float
     sweeps: int
     evaluations: int
+    #: Step size and length of the trajectories, as they were tuned.
+    step: float
+    length: float
 
 
 def move(
@@ -72,15 +77,10 @@ def move(
     step, length = STEP * dimension**-0.25, np.pi / 2
     rates, evaluations, memory, number = [], size, 1.0, 0
     for number in range(1, most + 1):
-        steps = int(np.clip(np.ceil(length * rng.uniform(*LENGTH) / step), 1, MOST_STEPS))
+        steps = _steps(rng, length, step)
         proposal = _trajectory(rng, target, points, values, gradients, step, steps)
-        new_points, new_values, new_gradients, log_ratio = proposal
         evaluations += size * steps
-        accepted = np.log(rng.random(size)) < log_ratio
-        points = np.where(accepted[:, None], new_points, points)
-        values = np.where(accepted, new_values, values)
-        gradients = np.where(accepted[:, None], new_gradients, gradients)
-        rate = float(np.mean(np.exp(np.minimum(log_ratio, 0.0))))
+        points, values, gradients, rate = _accept(rng, points, values, gradients, proposal)
         rates.append(rate)
         latest = memory
         memory = correlation_with_start(start_points, start_values, points, values)
@@ -90,7 +90,50 @@ def move(
         step *= float(np.exp(np.clip(1.5 * (rate - ACCEPTANCE), -1.2, 0.2)))
         if rate > 0.5 and number > 1 and memory > 0.6 * latest:
             length *= 1.4  # the target is wider somewhere than the coordinates say
-    return Sweeps(points, values, gradients, float(np.mean(rates)), memory, number, evaluations)
+    rate = float(np.mean(rates))
+    return Sweeps(points, values, gradients, rate, memory, number, evaluations, step, length)
+
+
+def harvest(
+    rng: np.random.Generator, target: ValueAndGradient, start: Sweeps, rounds: int
+) -> list[np.ndarray]:
+    """Follow moved points for more rounds, a few trajectories each, and return them after each.
+
+    The points are draws of the target already, so that the rounds need not forget one another:
+    those of one point are a short Markov chain, tuned by the moves before.
+    """
+    points, values, gradients = start.points, start.values, start.gradients
+    found = []
+    for _ in range(rounds):
+        for _ in range(HARVEST_SWEEPS):
+            steps = _steps(rng, start.length, start.step)
+            proposal = _trajectory(rng, target, points, values, gradients, start.step, steps)
+            points, values, gradients, _ = _accept(rng, points, values, gradients, proposal)
+        found.append(points)
+    return found
+
+
+def _steps(rng: np.random.Generator, length: float, step: float) -> int:
+    """Return the number of steps of trajectories of about this length."""
+    return int(np.clip(np.ceil(length * rng.uniform(*LENGTH) / step), 1, MOST_STEPS))
+
+
+def _accept(
+    rng: np.random.Generator,
+    points: np.ndarray,
+    values: np.ndarray,
+    gradients: np.ndarray,
+    proposal: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Return each point, or where its trajectory leads, and the acceptance rate."""
+    new_points, new_values, new_gradients, log_ratio = proposal
+    accepted = np.log(rng.random(len(points))) < log_ratio
+    return (
+        np.where(accepted[:, None], new_points, points),
+        np.where(accepted, new_values, values),
+        np.where(accepted[:, None], new_gradients, gradients),
+        float(np.mean(np.exp(np.minimum(log_ratio, 0.0)))),
+    )
 
 
 def _trajectory(

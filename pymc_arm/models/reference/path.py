@@ -17,10 +17,15 @@ from pymc_arm.algorithm.resampling import effective_sample_size
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.evidence.refine import FIRST_PROPOSALS
 from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
-from pymc_arm.models.path import GenericPath
+from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.fit import Reference
-from pymc_arm.models.reference.hamiltonian import FORGOTTEN, correlation_with_start, move
+from pymc_arm.models.reference.hamiltonian import (
+    FORGOTTEN,
+    correlation_with_start,
+    harvest,
+    move,
+)
 from pymc_arm.models.reference.target import SharedTarget
 from pymc_arm.models.reference.tempered import Tempered, furthest
 from pymc_arm.running.placement import Placement
@@ -31,6 +36,9 @@ __all__ = ["Position", "ReferencePath"]
 # a trajectory costs several gradients.
 INDEPENDENT = 0.5
 PROPOSALS = 3
+# Particles that explore, however many draws are asked for: what a trajectory costs, each of them
+# pays at every step. The error of log Z comes from the bridge at the end, where the draws count.
+EXPLORERS = 250
 # Arrays of the size of all particles that a move holds: points, momenta, gradients, proposals.
 ARRAYS = 8
 
@@ -55,6 +63,11 @@ class _ChartSpace(FullSpace):
     def fit_to(self, particles: Any) -> "_ChartSpace":
         """Return the same space: points are particles."""
         return _ChartSpace(self._path, points_are_particles=True)
+
+    def score(self, points: np.ndarray) -> np.ndarray | None:
+        """Return the gradient of log f, unless a fit in few dimensions is as good without."""
+        few = self._points_are_particles and points.shape[1] < SMALLEST_SCORE
+        return None if few else super().score(points)
 
 
 class ReferencePath(Path):
@@ -136,6 +149,31 @@ class ReferencePath(Path):
             particles = moved
         swept = move(rng, Tempered(self._chart, self.reference.mixture, n.beta), particles)
         return Moved(swept.points, swept.acceptance_rate)
+
+    def explorers(self, draws: int) -> int:
+        """Return how many particles are to explore, for so many draws at the end."""
+        return -(-draws // -(-draws // EXPLORERS))
+
+    def harvest(
+        self, rng: np.random.Generator, n: Position, particles: np.ndarray, rounds: int
+    ) -> tuple[list[np.ndarray], bool]:
+        """Move particles of the posterior, and return them after each of so many rounds.
+
+        Also whether they forgot where they began before the first of them.
+        """
+        few_enough = FORGOTTEN + 4 / np.sqrt(len(particles))
+        if self.reference.overlap > INDEPENDENT:
+            found, memory = [], 0.0
+            for _ in range(rounds):
+                particles, _, latest = self._replace(rng, n, particles)
+                found.append(particles)
+                memory = max(memory, latest)
+            if memory <= few_enough:
+                return found, True
+        target = Tempered(self._chart, self.reference.mixture, n.beta)
+        swept = move(rng, target, particles)
+        found = [swept.points, *harvest(rng, target, swept, rounds - 1)]
+        return found, swept.memory <= few_enough
 
     def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
         """Return (beta' - beta) (log f - log q)."""

@@ -76,6 +76,8 @@ class Gradient:
         Points, some of which the function is tried at, (size, dimension).
     notes
         Where to say why there is no gradient, or a slow one.
+    by_row
+        Whether each point has weights of its own.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class Gradient:
         lengths: np.ndarray,
         reference: np.ndarray,
         notes: list[str],
+        by_row: bool = False,
     ) -> None:
         self._graphs = x, pieces
+        self._lengths, self._by_row = lengths, by_row
         self._ends = np.cumsum(lengths)
         self._count = int(lengths.sum())
         self._points = reference
@@ -97,6 +101,10 @@ class Gradient:
         self._elements = 1  # the size of the largest array on the way, for each point
         self._bound: tuple[bytes, Callable[..., Sequence[np.ndarray]]] | None = None
         self._tried = False
+
+    def by_row(self) -> "Gradient":
+        """Return the same with weights of its own for each point."""
+        return Gradient(*self._graphs, self._lengths, self._points, self._notes, by_row=True)
 
     def available(self) -> bool:
         """Whether the model has a gradient that can be evaluated in batches."""
@@ -110,14 +118,18 @@ class Gradient:
     def __call__(self, points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the values, (size,), and the gradients, (size, dimension).
 
-        Where the density is zero, so is the gradient.
+        Where the density is zero, so is the gradient. ``weights`` are those of the terms, or, with
+        ``by_row``, those of the terms for each point.
         """
-        function = self._for_weights(weights)
         values, gradients = np.empty(len(points)), np.empty_like(points)
-        chunk = max(1, CHUNK // max(len(weights), points.shape[1], self._elements, 1))
+        chunk = max(1, CHUNK // max(self._count, points.shape[1], self._elements, 1))
         for first in range(0, len(points), chunk):
             part = slice(first, first + chunk)
-            values[part], gradients[part] = function(points[part])
+            if self._by_row:
+                assert isinstance(self._function, Program)
+                values[part], gradients[part] = self._function(points[part], weights[part])
+            else:
+                values[part], gradients[part] = self._for_weights(weights)(points[part])
         values[np.isnan(values)] = -np.inf
         gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
         return values, gradients
@@ -152,12 +164,13 @@ class Gradient:
             if not len(own.points):
                 self._note("no gradient", own.failure or "none at any prior draw")
                 return None
-            for backend, compile_one in (("numpy", self._interpret), ("numba", self._loop)):
+            backends = [("numpy", self._interpret), ("numba", self._loop)]
+            for backend, compile_one in backends[:1] if self._by_row else backends:
                 try:
                     function = compile_one(x, weights, total, gradient)
                     if function is None:
                         continue
-                    at_once = function.bind(trial)
+                    at_once = _at_trial(function, trial) if self._by_row else function.bind(trial)
                     wrong = own.compare(_joined(at_once))
                 except Exception as error:  # compilers raise anything: it is noted
                     self._note(f"no gradient with {backend}", error)
@@ -166,6 +179,9 @@ class Gradient:
                     self.backend = backend
                     if isinstance(at_once, Program):
                         self._elements = at_once.elements_per_point(self._points)
+                    elif isinstance(function, Program):
+                        rows = np.broadcast_to(trial, (len(self._points), len(trial)))
+                        self._elements = function.elements_per_point(self._points, rows)
                     return function
                 what = f"coordinate {wrong.place - 1}" if wrong.place else "the value"
                 values = f"{wrong.found:.6g}, and {wrong.expected:.6g} in PyTensor's own"
@@ -191,8 +207,12 @@ class Gradient:
         copies = copy_graphs(x, graphs)
         fgraph = FunctionGraph([x, weights], copies, clone=False)
         in2out(open_graph).rewrite(fgraph)  # derivatives may be closed again
-        batched = vectorize_graph(list(fgraph.outputs), {x: rows})
-        function = compile_with_numpy([rows, weights], *batched, trusted=True)
+        replaced, given = {x: rows}, weights
+        if self._by_row:
+            given = pt.tensor("W", dtype="float64", shape=(None, *weights.type.shape))
+            replaced[weights] = given
+        batched = vectorize_graph(list(fgraph.outputs), replaced)
+        function = compile_with_numpy([rows, given], *batched, trusted=True)
         return function if function.vectorized else None
 
     def _loop(self, x: TensorVariable, weights: TensorVariable, *graphs: TensorVariable) -> Looped:
@@ -203,6 +223,14 @@ class Gradient:
     def _note(self, what: str, why: Exception | str) -> None:
         text = f"{type(why).__name__}: {why}" if isinstance(why, Exception) else why
         self._notes.append(f"{what}: {text}".splitlines()[0][:200])
+
+
+def _at_trial(
+    function: GradientFunction, trial: np.ndarray
+) -> Callable[[np.ndarray], Sequence[np.ndarray]]:
+    """Return a function of weights by row with the same ones for all."""
+    assert isinstance(function, Program)
+    return lambda points: function(points, np.tile(trial, (len(points), 1)))
 
 
 def _joined(

@@ -18,6 +18,7 @@ from pymc_arm.errors import ModelError, PathError
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.fit import Reference, fit_reference
+from pymc_arm.models.reference.groups import GroupTarget, find_groups
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.models.reference.target import SharedTarget
 
@@ -85,7 +86,7 @@ def start_model(
     if choice.reference is not None:
         return Choice(ReferencePath(path, choice.reference), _describe(choice.reference))
     try:
-        reference = fit_reference(path)
+        reference, _ = _fit(path)
     except (PathError, np.linalg.LinAlgError) as error:
         raise ModelError(
             f"start='reference' can't be had: {error} Use start='prior'; the model {choice.reason}."
@@ -121,8 +122,7 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
     if not density.gradient.available():
         return Choice(path, "starts at the prior: there is no gradient to fit a reference with")
     try:
-        target = SharedTarget(path)
-        reference = fit_reference(path, rng, target=target)
+        reference, target = _fit(path, rng)
     except (PathError, np.linalg.LinAlgError) as error:
         return Choice(path, f"starts at the prior: no reference could be fitted ({error})")
     if reference.overlap < SMALLEST_OVERLAP:
@@ -131,12 +131,31 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
     return Choice(ReferencePath(path, reference, target), _describe(reference), reference)
 
 
+def _fit(
+    path: GenericPath, rng: np.random.Generator | None = None
+) -> tuple[Reference, SharedTarget]:
+    """Fit a reference, with groups integrated out where there are any and that can be done."""
+    groups = find_groups(path)
+    if len(groups):
+        target: SharedTarget = GroupTarget(path, groups)
+        try:
+            reference = fit_reference(path, rng, target=target)
+            if reference.overlap > SMALLEST_OVERLAP:
+                return reference, target
+        except (PathError, np.linalg.LinAlgError):
+            pass  # all coordinates together are the next best
+    target = SharedTarget(path)
+    return fit_reference(path, rng, target=target), target
+
+
 def _describe(reference: Reference) -> str:
     """Return what the plan says about a reference."""
     shape = "a Student-t"
     if reference.summits > 1:
         shape = f"a mixture of {reference.summits} Student-t"
     view = " in partly non-centred coordinates" if reference.shares.any() else ""
+    if len(reference.collapsed):
+        view += f" with {len(reference.collapsed)} coordinates integrated out"
     return (
         f"starts at a reference: {shape}{view}, fitted with {reference.evaluations} gradients; "
         f"{100 * reference.overlap:.0f} % of its draws are effective"

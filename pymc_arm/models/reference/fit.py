@@ -16,6 +16,7 @@ from pymc_arm.errors import PathError
 from pymc_arm.evidence.approximation.covariance import score_covariance
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
+from pymc_arm.models.reference.groups import Focus, GroupTarget
 from pymc_arm.models.reference.hamiltonian import Sweeps, move
 from pymc_arm.models.reference.laplace import Laplace, laplace
 from pymc_arm.models.reference.summits import find_summits, prior_spread
@@ -62,7 +63,8 @@ class Reference:
     """q: the shares of the view, the chart and the mixture in it, and how well it fits.
 
     ``overlap`` is the effective share of draws of q, and ``log_evidence`` what they estimate;
-    ``evaluations`` counts gradients.
+    ``evaluations`` counts gradients. ``collapsed`` are the coordinates that were integrated out,
+    and ``focus`` says where they are.
     """
 
     shares: np.ndarray
@@ -73,6 +75,14 @@ class Reference:
     log_evidence: float
     evaluations: int
     summits: int
+    collapsed: np.ndarray
+    focus: Focus | None = None
+
+    def target(self, path: GenericPath) -> SharedTarget:
+        """Return the target that the reference was fitted to."""
+        if len(self.collapsed):
+            return GroupTarget(path, self.collapsed, self.focus)
+        return SharedTarget(path)
 
 
 def fit_reference(
@@ -120,9 +130,13 @@ def _fit_reference(
     size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
     fits = [_start(view, found) for found in summits]
+    target.look_around(_trial_points(rng, fits))
     if size > 2 * PILOT:
         fits = [_pilot(rng, fit, scale) for fit in fits]
     fits = _rounds(rng, fits, size)
+    near = _model_points(fits)
+    target.check(near)
+    target.look_around(near)
     best = _assess(rng, view, fits)
     if len(target.coordinates) and best.overlap < GOOD_OVERLAP:
         view = target.view(_find_shares(target, fits[0]))
@@ -134,7 +148,23 @@ def _fit_reference(
     evaluations += sum(fit.evaluations for fit in fits)
     if not np.isfinite(best.log_evidence):
         raise PathError("The reference that was fitted does not meet the posterior.")
-    return replace(best, evaluations=evaluations, summits=len(fits))
+    best = replace(best, evaluations=evaluations, summits=len(fits))
+    if isinstance(target, GroupTarget):
+        return replace(best, collapsed=target.collapsed, focus=target.focus)
+    return best
+
+
+def _trial_points(rng: np.random.Generator, fits: list["_Fit"]) -> np.ndarray:
+    """Return draws of the Gaussians as points of the model."""
+    charts = [fit.chart for fit in fits]
+    draws = [c.to_view(rng.normal(size=(TRIAL_DRAWS // 5, len(c.center)))) for c in charts]
+    return np.concatenate([c.view.to_model(d)[0] for c, d in zip(charts, draws, strict=True)])
+
+
+def _model_points(fits: list["_Fit"]) -> np.ndarray:
+    """Return the particles as points of the model."""
+    views = [(fit.chart.view, fit.chart.to_view(fit.points)) for fit in fits]
+    return np.concatenate([view.to_model(points)[0] for view, points in views])
 
 
 def _rounds(rng: np.random.Generator, fits: list["_Fit"], size: int) -> list["_Fit"]:
@@ -163,6 +193,7 @@ def _assess(rng: np.random.Generator, view: View, fits: list["_Fit"]) -> Referen
         float(np.logaddexp.reduce(ratio) - np.log(len(ratio))),
         0,
         len(fits),
+        np.zeros(0, dtype=int),
     )
 
 

@@ -106,7 +106,13 @@ def check_reference(
 
 
 def _prior_estimate(path: GenericPath, rng: np.random.Generator) -> float:
-    """Return the log of the mean likelihood of prior draws."""
+    """Return the log of the mean likelihood of prior draws, times the mass of what they are of.
+
+    That is minus infinity where a transform keeps a part of the prior that depends on parameters:
+    draws of such a part are not those of the density as it is written.
+    """
+    if path.prior.integrated:
+        return -np.inf
     draws = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
     density = path.density
     weights = np.ones(density.count)
@@ -114,4 +120,4 @@ def _prior_estimate(path: GenericPath, rng: np.random.Generator) -> float:
         if block.kind == "prior":
             weights[density.offsets[number] : density.offsets[number + 1]] = 0.0
     values = density.sum(draws[np.isfinite(draws).all(axis=1)], weights)
-    return float(log_mean_exp(values)) if len(values) else -np.inf
+    return float(log_mean_exp(values)) + path.prior.log_mass if len(values) else -np.inf

@@ -93,7 +93,7 @@ class ReferencePath(Path):
         self.reference, self._path = reference, path
         self.flat = path.flat
         path.density.gradient.available()
-        target = SharedTarget(path) if target is None else target
+        target = reference.target(path) if target is None else target
         view = target.view(reference.shares)
         self._chart = Chart(view, reference.center, reference.factor)
         # ``advance`` and ``smooth`` ask for the same ratio, one after the other.
@@ -186,12 +186,13 @@ class ReferencePath(Path):
         return particles, 0.0
 
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """Return draws as the model's own path does."""
-        return self._path.posterior(rng, self.model_points(particles))
+        """Return draws as the model's own path does; what was integrated out is drawn."""
+        return self._path.posterior(rng, self.model_points(rng, particles))
 
-    def model_points(self, particles: np.ndarray) -> np.ndarray:
+    def model_points(self, rng: np.random.Generator, particles: np.ndarray) -> np.ndarray:
         """Return particles in the coordinates of the model's own path."""
-        return self._chart.view.to_model(self._chart.to_view(particles))[0]
+        view = self._chart.view
+        return view.target.complete(rng, view.to_model(self._chart.to_view(particles))[0])
 
     def chart_points(self, points: np.ndarray) -> np.ndarray:
         """Return points of the model's own path, such as prior draws, as particles."""

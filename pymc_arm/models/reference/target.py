@@ -38,25 +38,51 @@ class SharedTarget:
     ----------
     path
         The path of a model without discrete variables whose gradient is available.
+    kept
+        The coordinates that are left where others are integrated out; by default all.
     """
 
-    def __init__(self, path: GenericPath) -> None:
+    def __init__(self, path: GenericPath, kept: np.ndarray | None = None) -> None:
         self.path = path
-        self.dimension = path.plan.layout.dimension
+        everything = np.arange(path.plan.layout.dimension)
+        self.kept = everything if kept is None else kept
+        self.dimension = len(self.kept)
         self._ones = np.ones(path.density.count)
-        levels = path._innovations._levels
+        gone = np.setdiff1d(everything, self.kept)
+        innovations = path._innovations if not len(gone) else path._innovations.select(self.kept)
+        #: Normal coordinates, by level; none whose mean or scale hangs on what is integrated.
+        self.levels = levels = [
+            level
+            for level in innovations._levels
+            if not path.plan.scopes[np.ix_(level.terms, gone)].any()
+        ]
         #: The prior terms of all levels, in order, and where those of each level are among them.
         self.terms = np.unique(np.concatenate([np.zeros(0, int), *(v.terms for v in levels)]))
         self.places = [np.searchsorted(self.terms, level.terms) for level in levels]
         self._program = self._compile() if len(self.terms) else None
         #: The coordinates that can be seen in more than one way.
-        self.coordinates = (
-            path._innovations.coordinates if self._program is not None else np.zeros(0, dtype=int)
+        seen = [level.coordinates for level in levels] if self._program is not None else []
+        self.coordinates = np.searchsorted(
+            self.kept, np.concatenate([np.zeros(0, dtype=int), *seen])
         )
 
     def view(self, shares: np.ndarray | None = None) -> "View":
         """Return the target with some shares, by default with none: the model's coordinates."""
         return View(self, np.zeros(self.dimension) if shares is None else shares)
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f at points of the model."""
+        return self.path.log_density(points)
+
+    def complete(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+        """Return points of the model with what was integrated out drawn: here nothing was."""
+        return points
+
+    def look_around(self, points: np.ndarray) -> None:
+        """Learn about what is integrated out from points of the model: here nothing is."""
+
+    def check(self, points: np.ndarray) -> None:
+        """Raise a PathError if what is integrated out is not right at points of the model."""
 
     def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f and its gradient at points of the model.
@@ -87,7 +113,7 @@ class SharedTarget:
         """Compile the prior terms of the levels; those of the data are not needed."""
         x, pieces = self.path.density.gradient._graphs
         firsts = self.path.density._firsts
-        rows = pt.tensor("X", dtype="float64", shape=(None, self.dimension))
+        rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
         row = pt.tensor("weights", dtype="float64", shape=(len(self.terms),))
         weights = pt.tensor("W", dtype="float64", shape=(None, len(self.terms)))
         piece_of = np.searchsorted(firsts, self.terms, side="right") - 1
@@ -145,13 +171,19 @@ class View:
 
     def __init__(self, target: SharedTarget, shares: np.ndarray) -> None:
         self.target, self.shares = target, shares
-        self._levels = target.path._innovations._levels if shares.any() else []
+        self._levels = target.levels if shares.any() else []
+        self._kept, self._width = target.kept, target.path.plan.layout.dimension
+        self._all = len(self._kept) == self._width
+        self._shares = np.zeros(self._width)
+        self._shares[self._kept] = shares
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f, (size,), and its gradient, (size, dimension), at points of the view."""
+        points = self._embed(points)
         if not self._levels:
-            return self.target.evaluate(points)
-        inside, log_jacobian = self.to_model(points)
+            values, gradients = self.target.evaluate(points)
+            return values, self._project(gradients)
+        inside, log_jacobian = self._map(points, to_model=True)
         values, adjoint = np.full(len(points), -np.inf), np.zeros_like(points)
         usable = np.isfinite(inside).all(axis=1) & np.isfinite(log_jacobian)
         values[usable], adjoint[usable] = self.target.evaluate(inside[usable])
@@ -161,7 +193,18 @@ class View:
             values = values + log_jacobian
         wrong = ~np.isfinite(adjoint).all(axis=1) | ~(values < np.inf)
         values[wrong], adjoint[wrong] = -np.inf, 0.0
-        return values, adjoint
+        return values, self._project(adjoint)
+
+    def _embed(self, points: np.ndarray) -> np.ndarray:
+        """Return points with all coordinates of the model; those that are integrated are zero."""
+        if self._all:
+            return points
+        result = np.zeros((len(points), self._width))
+        result[:, self._kept] = points
+        return result
+
+    def _project(self, points: np.ndarray) -> np.ndarray:
+        return points if self._all else points[:, self._kept]
 
     def _pull_back(
         self, number: int, points: np.ndarray, inside: np.ndarray, adjoint: np.ndarray
@@ -178,7 +221,7 @@ class View:
         low, middle, high = np.split(add_by_owner(found, level.owner, count), len(NODES))
         precision = 2 * middle - low - high
         mean, log_scale = 0.5 * (high - low) / precision, -0.5 * np.log(precision)
-        share = self.shares[level.coordinates]
+        share = self._shares[level.coordinates]
         to_mean = share * adjoint[:, level.coordinates]
         own = adjoint[:, level.coordinates] * np.exp(share * log_scale[:, level.place])
         adjoint[:, level.coordinates] = own
@@ -199,16 +242,17 @@ class View:
         usable = np.isfinite(inside).all(axis=1) & np.isfinite(log_scale)
         values = np.full(len(points), -np.inf)
         if usable.any():
-            values[usable] = self.target.path.log_density(inside[usable]) + log_scale[usable]
+            values[usable] = self.target.log_density(inside[usable]) + log_scale[usable]
         return values
 
     def to_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the model, and log |dx / dy|."""
-        return self._map(points, to_model=True)
+        return self._map(self._embed(points), to_model=True)
 
     def from_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the view, and log |dx / dy|."""
-        return self._map(points, to_model=False)
+        found, log_jacobian = self._map(points, to_model=False)
+        return self._project(found), log_jacobian
 
     def _map(self, points: np.ndarray, *, to_model: bool) -> tuple[np.ndarray, np.ndarray]:
         innovations = self.target.path._innovations
@@ -216,11 +260,12 @@ class View:
         if not self._levels:
             return points, log_jacobian
         result, known = points.copy(), points.copy()
-        known[:, innovations.coordinates] = 0.0
+        for level in self._levels:
+            known[:, level.coordinates] = 0.0
         with np.errstate(all="ignore"):
             for level in self._levels:
                 mean, scale = innovations._normal(level, known)
-                share = self.shares[level.coordinates]
+                share = self._shares[level.coordinates]
                 width, given = scale**share, points[:, level.coordinates]
                 moved = share * mean
                 found = moved + width * given if to_model else (given - moved) / width

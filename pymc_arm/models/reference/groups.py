@@ -1,0 +1,305 @@
+"""Coordinates that are independent given few others are integrated out, all of them at once.
+
+Group effects, missing values, latent scales: given the parameters of their distribution, the
+posterior of each is one-dimensional, and a sum over a few nodes is its integral. What is left are
+the parameters, for which a reference is easily fitted: 130 coordinates become two.
+
+The nodes of a coordinate lie around its conditional mean. For a smooth density the sum over equally
+spaced nodes is exact to many digits, even if they are a standard deviation apart; beyond the last
+node it goes on as a geometric series, which an exponential tail is. Whether all that holds is
+checked with twice as many nodes, and against the adaptive integrals of
+:mod:`pymc_arm.models.marginal`, which are slower and take nothing for granted.
+
+The gradient in the parameters is the conditional mean of that of the joint density, by the same
+nodes.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+
+from pymc_arm.errors import PathError
+from pymc_arm.models.coloring import add_by_owner
+from pymc_arm.models.marginal import MarginalSpace
+from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.target import SharedTarget
+
+__all__ = ["Focus", "GroupTarget", "find_groups"]
+
+# Groups are worth their integrals from so many on, if no more of the others than this are left.
+FEWEST, LARGEST_LEFT = 4, 0.3
+# Nodes that look for a conditional, in units of its width so far, and those that integrate it, in
+# standard deviations: the ends have e^-32 of a normal density, and e^-8 of an exponential one. For
+# the logarithm of an exponential variable the first spacing is off by 2e-7, and for that of a
+# truncated normal one by 1e-4, of which 128 groups make 0.01: then the second is taken. The
+# gradient takes every second node.
+LOOK = np.linspace(-4, 4, 9)
+SPACINGS = 0.5, 0.25
+END = 8.0
+SLOPE_NODES = slice(0, None, 2)
+# How often the first may be moved and scaled, and when they are well placed. Where they never are,
+# the density counts as zero: that is far from the data, where digits are lost.
+LOOKS = 12
+LARGEST_SHIFT, WIDTHS = 1.0, (0.6, 1.6)
+# Relative to the largest value; less is nothing.
+NOTHING = -80.0
+# A tail must fall by this much from one node to the next to have a finite sum.
+SMALLEST_FALL = 0.05
+# Points of a finer grid between two nodes, from which values are drawn.
+BETWEEN = 8
+# Elements of a table that are held at once.
+LARGEST_TABLE = 2_000_000
+# How far log f may be from that with twice as many nodes, in nats, and from that of adaptive
+# integrals, which are drawn from and noisy (0.1 for 128 groups), and at how many points.
+TOLERANCE, LARGEST_DIFFERENCE, CHECKED = 0.002, 0.1, 40
+
+
+def find_groups(path: GenericPath) -> np.ndarray:
+    """Return coordinates that are independent given the others, if few are left; else none.
+
+    Coordinates with many neighbours are kept first: they are the parameters.
+    """
+    layout, scopes = path.plan.layout, path.plan.scopes
+    nothing = np.zeros(0, dtype=int)
+    if layout.discrete.any() or layout.dimension < FEWEST + 1:
+        return nothing
+    terms = scopes.astype(np.float32)
+    neighbours = (terms.T @ terms) > 0
+    np.fill_diagonal(neighbours, False)
+    chosen = np.zeros(layout.dimension, dtype=bool)
+    for coordinate in np.argsort(neighbours.sum(axis=1), kind="stable"):
+        chosen[coordinate] = not (neighbours[coordinate] & chosen).any()
+    chosen &= terms.any(axis=0)
+    left = layout.dimension - chosen.sum()
+    few = chosen.sum() >= FEWEST and 0 < left <= max(2, LARGEST_LEFT * layout.dimension)
+    return np.flatnonzero(chosen) if few else nothing
+
+
+@dataclass(frozen=True)
+class Focus:
+    """Where conditionals are, and log of how wide, about: linear functions of the parameters."""
+
+    center: np.ndarray
+    means: np.ndarray
+    log_widths: np.ndarray
+    spacing: float
+
+    def __call__(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return places and widths, (size, groups)."""
+        design = np.column_stack([np.ones(len(parameters)), parameters - self.center])
+        return design @ self.means, np.exp(np.clip(design @ self.log_widths, -600, 600))
+
+
+@dataclass(frozen=True)
+class _Integrals:
+    """Of each row: the integral over all groups, and mean, width and values at the nodes of each.
+
+    ``log_values`` are (size, nodes, groups), relative to the largest.
+    """
+
+    log_mass: np.ndarray
+    means: np.ndarray
+    widths: np.ndarray
+    log_values: np.ndarray
+
+
+class GroupTarget(SharedTarget):
+    """The density of the parameters, with groups integrated out.
+
+    Parameters
+    ----------
+    path
+        The path of a model without discrete variables whose gradient is available.
+    collapsed
+        The coordinates that are integrated, from :func:`find_groups`.
+    focus
+        Where they are, if that is known already.
+    """
+
+    def __init__(
+        self, path: GenericPath, collapsed: np.ndarray, focus: Focus | None = None
+    ) -> None:
+        super().__init__(path, np.setdiff1d(np.arange(path.plan.layout.dimension), collapsed))
+        self.collapsed, self.focus = collapsed, focus
+        self._set_spacing(SPACINGS[0] if focus is None else focus.spacing)
+        mine = path.plan.scopes[:, collapsed]
+        self._terms = np.flatnonzero(mine.any(axis=1))
+        self._owner = mine[self._terms].argmax(axis=1)
+        self._others = np.ones(path.density.count)
+        self._others[self._terms] = 0.0
+        self._gradient = path.density.gradient.by_row()
+        if not self._gradient.available():
+            raise PathError("The model has no gradient with weights for each point.")
+        draws = path.density._reference[:, collapsed]
+        low, middle, high = np.quantile(draws, [0.16, 0.5, 0.84], axis=0)
+        self._first = middle, np.maximum(0.5 * (high - low), 1e-300)
+
+    def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log f of the parameters, and its gradient; points have all coordinates."""
+        values, gradients = np.full(len(points), -np.inf), np.zeros_like(points)
+        for part in self._parts(points):
+            found = self._integrate(points[part])
+            values[part] = self._total(points[part], found)
+            usable = np.flatnonzero(np.isfinite(values[part]))
+            if len(usable):
+                gradients[part][usable] = self._slope(points[part][usable], found, usable)
+        gradients[:, self.collapsed] = 0.0
+        wrong = ~gradients.any(axis=1) | ~np.isfinite(gradients).all(axis=1) | ~(values < np.inf)
+        values[wrong], gradients[wrong] = -np.inf, 0.0
+        return values, gradients
+
+    def _slope(self, points: np.ndarray, found: "_Integrals", rows: np.ndarray) -> np.ndarray:
+        """Return the mean over nodes of the gradient of the joint density."""
+        places, log_values = self._nodes[SLOPE_NODES], found.log_values[rows][:, SLOPE_NODES]
+        shares = np.exp(log_values)
+        shares /= shares.sum(axis=1, keepdims=True)
+        total, nodes = np.zeros_like(points), points.copy()
+        for number, place in enumerate(places):
+            # Terms without a group count once.
+            weights = np.tile(self._others * (number == len(places) // 2), (len(points), 1))
+            weights[:, self._terms] = shares[:, number][:, self._owner]
+            nodes[:, self.collapsed] = found.means[rows] + place * found.widths[rows]
+            total += self._gradient(nodes, weights)[1]
+        return total
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f of the parameters."""
+        parts = self._parts(points)
+        return np.concatenate([self._total(points[p], self._integrate(points[p])) for p in parts])
+
+    def complete(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
+        """Draw the groups given the parameters, from a cubic through the logs at the nodes."""
+        points = points.copy()
+        for part in self._parts(points, BETWEEN):
+            found = self._integrate(points[part])
+            fine = np.exp(np.einsum("fk,pkj->pfj", self._finer, found.log_values))
+            steps = 0.5 * (fine[:, 1:] + fine[:, :-1])
+            sums = np.concatenate([0 * steps[:, :1], np.cumsum(steps, axis=1)], axis=1)
+            wanted = rng.random((len(sums), 1, sums.shape[2])) * sums[:, -1:]
+            cell = np.minimum((sums[:, 1:] < wanted).sum(axis=1), steps.shape[1] - 1)[:, None]
+            before, step = (np.take_along_axis(a, cell, axis=1)[:, 0] for a in (sums, steps))
+            share = (wanted[:, 0] - before) / np.maximum(step, 1e-300)
+            place = self._nodes[0] + self._spacing / BETWEEN * (cell[:, 0] + share)
+            points[part][:, self.collapsed] = found.means + place * found.widths
+        return points
+
+    def look_around(self, points: np.ndarray) -> None:
+        """Learn where the conditionals are from points with all coordinates."""
+        found = [self._integrate(points[part]) for part in self._parts(points)]
+        means, widths, log_mass = (
+            np.concatenate([getattr(each, name) for each in found])
+            for name in ("means", "widths", "log_mass")
+        )
+        good = np.isfinite(log_mass)
+        parameters = points[good][:, self.kept]
+        if len(parameters) < 3 * (1 + parameters.shape[1]):
+            return
+        center = parameters.mean(axis=0)
+        design = np.column_stack([np.ones(len(parameters)), parameters - center])
+        both = np.concatenate([means[good], np.log(widths[good])], axis=1)
+        fitted = np.linalg.lstsq(design, both, rcond=None)[0]
+        if np.isfinite(fitted).all():
+            self.focus = Focus(center, *np.split(fitted, 2, axis=1), self._spacing)
+
+    def check(self, points: np.ndarray) -> None:
+        """Compare with twice as many nodes, and with nodes that take nothing for granted.
+
+        Raises
+        ------
+        PathError
+            If the two differ.
+        """
+        points = points[:CHECKED]
+        parts = (self.path.plan, self.path.density, {}, self.path.log_normalizer, self.collapsed)
+        space = MarginalSpace(*parts).fit_to(self.complete(np.random.default_rng(0), points))
+        other = space.draw_log_ratio(np.random.default_rng(1), points[:, self.kept])
+        for spacing in SPACINGS:
+            self._set_spacing(0.5 * spacing)
+            finer = self.log_density(points)
+            self._set_spacing(spacing)
+            error = np.abs(self.log_density(points) - finer)
+            if np.quantile(error, 0.9) < TOLERANCE:
+                if np.median(np.abs(finer - other)) < LARGEST_DIFFERENCE:
+                    return
+                break
+        names = {self.path.plan.layout.slot_of(int(c)).name for c in self.collapsed}
+        raise PathError(f"Integrals over {', '.join(sorted(names))} are not smooth enough.")
+
+    def _set_spacing(self, spacing: float) -> None:
+        self._spacing = spacing
+        self._nodes = nodes = np.arange(-END, END + 0.5 * spacing, spacing)
+        # Takes values at nodes to those of a cubic through them, (fine, nodes).
+        fine = np.linspace(nodes[0], nodes[-1], BETWEEN * (len(nodes) - 1) + 1)
+        self._finer = scipy.interpolate.CubicSpline(nodes, np.eye(len(nodes)))(fine)
+
+    def _total(self, points: np.ndarray, found: "_Integrals") -> np.ndarray:
+        """Return log f: the integrals, and the terms that have none."""
+        values = self.path.density.sum(points, self._others) + found.log_mass
+        values[np.isnan(values)] = -np.inf
+        return values + self.path.log_normalizer
+
+    def _parts(self, points: np.ndarray, times: int = 1) -> list[slice]:
+        size = len(self._nodes) * max(len(self._terms), times * len(self.collapsed))
+        step = max(1, LARGEST_TABLE // size)
+        return [slice(first, first + step) for first in range(0, len(points), step)]
+
+    def _integrate(self, points: np.ndarray) -> _Integrals:
+        means, widths, lost = self._find(points)
+        table = self._table(points, means, widths, self._nodes)
+        with np.errstate(all="ignore"):
+            largest = table.max(axis=1)
+            log_values = np.maximum(table - largest[:, None], NOTHING)
+            total = np.exp(log_values).sum(axis=1)
+            for end, inner in ((0, 1), (-1, -2)):
+                fall = np.maximum(log_values[:, inner] - log_values[:, end], SMALLEST_FALL)
+                total += np.exp(log_values[:, end]) / np.expm1(fall)
+            log_mass = (largest + np.log(total * self._spacing * widths)).sum(axis=1)
+            log_mass[np.isnan(log_mass) | lost] = -np.inf
+        return _Integrals(log_mass, means, widths, log_values)
+
+    def _find(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return conditional means and widths, and where they were not found."""
+        if self.focus is None:
+            shape = len(points), len(self.collapsed)
+            means, widths = (np.broadcast_to(part, shape).copy() for part in self._first)
+        else:
+            means, widths = self.focus(points[:, self.kept])
+        rows = np.arange(len(points))
+        for _ in range(LOOKS):
+            place, scale = means[rows], widths[rows]
+            shift, ratio = self._look(points[rows], place, scale)
+            means[rows], widths[rows] = place + shift * scale, ratio * scale
+            near = (np.abs(shift) < LARGEST_SHIFT) & (ratio > WIDTHS[0]) & (ratio < WIDTHS[1])
+            rows = rows[~near.all(axis=1)]
+            if not len(rows):
+                break
+        return means, widths, np.isin(np.arange(len(points)), rows)
+
+    def _look(
+        self, points: np.ndarray, means: np.ndarray, widths: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far the means are off, and by which factor the widths, in their units."""
+        table = self._table(points, means, widths, LOOK)
+        with np.errstate(all="ignore"):
+            weights = np.exp(table - table.max(axis=1, keepdims=True))
+            weights = np.nan_to_num(weights / weights.sum(axis=1, keepdims=True), nan=0.0)
+            shift = np.einsum("pkj,k->pj", weights, LOOK)
+            square = np.einsum("pkj,k->pj", weights, LOOK**2) - shift**2
+        ratio = np.sqrt(np.maximum(square, 0.0))
+        # A conditional narrower than the spacing shows at one node; one at an end is further out.
+        at_end = np.abs(shift) > 3.0
+        ratio = np.where(at_end, 2.0, np.clip(ratio, 0.2, 3.0))
+        # None of the nodes is possible: look nearer, where the parameters were drawn from.
+        lost = weights.sum(axis=1) == 0
+        return np.where(lost, 0.0, shift), np.where(lost, 0.5, ratio)
+
+    def _table(
+        self, points: np.ndarray, means: np.ndarray, widths: np.ndarray, nodes: np.ndarray
+    ) -> np.ndarray:
+        """Return the log-density of each group at its nodes, (size, nodes, groups)."""
+        values = means[:, None] + nodes[:, None] * widths[:, None]
+        found = self.path.density.terms_at(points, self.collapsed, values, self._terms)
+        flat = found.reshape(-1, found.shape[2])
+        added = add_by_owner(flat, self._owner, len(self.collapsed))
+        return added.reshape(len(points), len(nodes), -1)

@@ -31,10 +31,11 @@ __all__ = ["Focus", "GroupTarget", "find_groups"]
 FEWEST, LARGEST_LEFT = 4, 0.3
 # Nodes that look for a conditional, in units of its width so far, and those that integrate it, in
 # standard deviations: the ends have e^-32 of a normal density, and e^-8 of an exponential one. For
-# the logarithm of an exponential variable the first spacing is off by 2e-7, and for that of a
+# the logarithm of an exponential variable the first spacing is off by 3e-6, and for that of a
 # truncated normal one by 1e-4, of which 128 groups make 0.01: then the second is taken. The
 # gradient takes every second node.
 LOOK = np.linspace(-4, 4, 9)
+SURVEY = np.concatenate([-np.logspace(10, -3, 27), [0.0], np.logspace(-3, 10, 27)])
 SPACINGS = 0.5, 0.25
 END = 8.0
 SLOPE_NODES = slice(0, None, 2)
@@ -131,9 +132,6 @@ class GroupTarget(SharedTarget):
         self._gradient = path.density.gradient.by_row()
         if not self._gradient.available():
             raise PathError("The model has no gradient with weights for each point.")
-        draws = path.density._reference[:, collapsed]
-        low, middle, high = np.quantile(draws, [0.16, 0.5, 0.84], axis=0)
-        self._first = middle, np.maximum(0.5 * (high - low), 1e-300)
 
     def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f of the parameters, and its gradient; points have all coordinates."""
@@ -261,8 +259,7 @@ class GroupTarget(SharedTarget):
     def _find(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return conditional means and widths, and where they were not found."""
         if self.focus is None:
-            shape = len(points), len(self.collapsed)
-            means, widths = (np.broadcast_to(part, shape).copy() for part in self._first)
+            means, widths = self._survey(points)
         else:
             means, widths = self.focus(points[:, self.kept])
         rows = np.arange(len(points))
@@ -275,6 +272,13 @@ class GroupTarget(SharedTarget):
             if not len(rows):
                 break
         return means, widths, np.isin(np.arange(len(points)), rows)
+
+    def _survey(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best of places of all sizes, and about how far the next ones are."""
+        nothing = np.zeros((len(points), len(self.collapsed)))
+        table = self._table(points, nothing, nothing + 1.0, SURVEY)
+        means = SURVEY[np.argmax(np.nan_to_num(table, nan=-np.inf), axis=1)]
+        return means, np.maximum(0.5 * np.abs(means), SURVEY[len(SURVEY) // 2 + 1])
 
     def _look(
         self, points: np.ndarray, means: np.ndarray, widths: np.ndarray

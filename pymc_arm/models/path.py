@@ -25,7 +25,7 @@ from pymc_arm.models.integrate import (
     rough_rule,
 )
 from pymc_arm.models.marginal import MarginalSpace, independent_sets
-from pymc_arm.models.moves import KERNELS, FrozenSweep, Identity, MoveTarget, Sweep, View
+from pymc_arm.models.moves import KERNELS, LARGEST_REPEATS, FrozenSweep, Identity, MoveTarget, Sweep, View
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler
@@ -73,6 +73,8 @@ class GenericPath(Path):
     """
 
     length: int | None = None
+    #: How often a move sweeps over the particles, at most.
+    _repeats = LARGEST_REPEATS
     #: Data whose density depends on variables, but is the same wherever the path has looked.
     flat: tuple[str, ...] = ()
 
@@ -208,11 +210,17 @@ class GenericPath(Path):
             if n not in self._frozen_moves:
                 return Moved(particles)
             return self._frozen_moves[n].run(rng, self._target(n), KERNELS, particles)
-        sweep = Sweep(self._target(n), KERNELS)
+        sweep = Sweep(self._target(n), KERNELS, self._repeats)
         moved = sweep.run(rng, particles)
         if self._record is not None and n not in self._record:
             self._record[n] = sweep.freeze(particles)
         return moved
+
+    def with_short_moves(self, repeats: int) -> "GenericPath":
+        """Return a path whose moves end after so many sweeps, wherever particles are then."""
+        path = copy.copy(self)
+        path._repeats = repeats
+        return path
 
     def recording(self) -> "GenericPath":
         """Return a path that notes the kernels of the first move at each position."""

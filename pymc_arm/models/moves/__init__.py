@@ -10,11 +10,12 @@ from pymc_arm.models.moves.crank_nicolson import crank_nicolson
 from pymc_arm.models.moves.discrete import discrete_coordinates
 from pymc_arm.models.moves.hamiltonian import hamiltonian
 from pymc_arm.models.moves.kernel import Cloud, Kernel, Moves, Role
-from pymc_arm.models.moves.sweep import FrozenSweep, Sweep
+from pymc_arm.models.moves.sweep import LARGEST_REPEATS, FrozenSweep, Sweep
 from pymc_arm.models.moves.target import Identity, MoveTarget, View
 
 __all__ = [
     "KERNELS",
+    "LARGEST_REPEATS",
     "Cloud",
     "FrozenSweep",
     "Identity",

@@ -17,7 +17,7 @@ from pymc_arm.models.moves.fit import Fit, fit_cloud, fit_for_others
 from pymc_arm.models.moves.kernel import Cloud, Factory, Kernel, Role
 from pymc_arm.models.moves.target import MoveTarget
 
-__all__ = ["FrozenSweep", "Sweep"]
+__all__ = ["LARGEST_REPEATS", "FrozenSweep", "Sweep"]
 
 # Sweeps end when the worst memory of the start is below this, and what chance shows with it: the
 # largest of some twenty correlations of independent clouds is 2.5 / sqrt(particles). At 0.1 a
@@ -44,10 +44,14 @@ class Sweep:
         The distribution that stays invariant.
     factories
         They make the kernels, in the order in which a sweep applies them.
+    repeats
+        The largest number of sweeps.
     """
 
-    def __init__(self, target: MoveTarget, factories: Sequence[Factory]) -> None:
-        self._target, self._factories = target, factories
+    def __init__(
+        self, target: MoveTarget, factories: Sequence[Factory], repeats: int = LARGEST_REPEATS
+    ) -> None:
+        self._target, self._factories, self._repeats = target, factories, repeats
         self._kernels: list[Kernel] = []
         self._applied: list[str] = []
 
@@ -63,7 +67,7 @@ class Sweep:
         decorrelation = Decorrelation(points, log_density, moving)
         limit = max(MAX_AUTOCORRELATION, MARGIN + CHANCE / np.sqrt(len(points)))
         active, rates, memory = self._kernels, [], 1.0
-        for number in range(LARGEST_REPEATS):
+        for number in range(self._repeats):
             cloud, active, some = self._sweep(rng, cloud, active, urgent=number >= PATIENCE)
             rates += some
             memory = decorrelation.worst(*cloud)

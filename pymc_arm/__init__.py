@@ -12,7 +12,7 @@ from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.sensitivity import sensitivity
-from pymc_arm.diagnosis import diagnose
+from pymc_arm.diagnosis import Diagnosis, diagnose
 from pymc_arm.errors import (
     ArmWarning,
     ChainError,
@@ -47,6 +47,7 @@ __all__ = [
     "CheckpointError",
     "ComparisonError",
     "DataWarning",
+    "Diagnosis",
     "EvidencePath",
     "Family",
     "Info",

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from pymc_arm.comparison import compare, read_evidence
-from pymc_arm.plots.style import GRAY, new_axis, summarize
-from pymc_arm.results import Evidence
+from pymc_arm.plots.style import GRAY, new_axis
+from pymc_arm.results import Evidence, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

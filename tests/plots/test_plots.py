@@ -12,8 +12,7 @@ from pymc_arm._compat import make_tree
 from pymc_arm.comparison import compare
 from pymc_arm.comparison.evidence_path import EvidencePath
 from pymc_arm.plots.run import MOST_HARD_LABELS
-from pymc_arm.plots.style import summarize
-from pymc_arm.results import Evidence
+from pymc_arm.results import Evidence, summarize
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
 mpl.use("Agg")

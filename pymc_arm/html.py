@@ -1,0 +1,99 @@
+"""Pieces of HTML that notebooks and reports show.
+
+A piece has no colours of its own for text and background: it takes those of the page, so that it
+can be read on a light page and on a dark one. Lines are a half transparent gray, which is seen on
+both. Every value that comes in is escaped: names of models and variables are the user's.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from html import escape
+from typing import Any
+
+__all__ = ["box", "paragraph", "table"]
+
+LINE = "1px solid rgba(128, 128, 128, 0.4)"
+# Bars at the left of a verdict; each has a contrast of 3 or more to white and to #111.
+COLORS = {
+    "ok": "#2f9e55",
+    "caution": "#c77700",
+    "failed": "#e0483e",
+    "": "#888888",
+}
+# Longer tables show as many rows of their beginning and of their end together.
+MOST_ROWS = 40
+
+
+def paragraph(text: Any, *, strong: bool = False) -> str:
+    """Return a paragraph; line breaks of the text are kept.
+
+    Examples
+    --------
+    >>> from pymc_arm.html import paragraph
+    >>> paragraph("a < b")
+    '<p style="margin: 0.3em 0; white-space: pre-line">a &lt; b</p>'
+    """
+    words = escape(str(text))
+    words = f"<strong>{words}</strong>" if strong else words
+    return f'<p style="margin: 0.3em 0; white-space: pre-line">{words}</p>'
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Collection[int] = ()
+) -> str:
+    """Return a table that scrolls sideways where the page is too narrow for it.
+
+    Parameters
+    ----------
+    columns
+        The names of the columns.
+    rows
+        The cells of each row; the first is the row's name. Of many rows the middle is left out.
+    numbers
+        Which columns are aligned at the right.
+
+    Examples
+    --------
+    >>> from pymc_arm.html import table
+    >>> made = table(["model", "log Z"], [["a <b>", -1.5]], numbers=[1])
+    >>> "a &lt;b&gt;" in made, made.count("<tr")
+    (True, 2)
+    """
+    found = list(rows)
+    parts = [_row("th", columns, numbers, "col")]
+    hidden = len(found) - MOST_ROWS
+    for place, row in enumerate(found):
+        if hidden > 0 and MOST_ROWS // 2 <= place < MOST_ROWS // 2 + hidden:
+            if place == MOST_ROWS // 2:
+                parts.append(_row("td", [f"... {hidden} more", *[""] * (len(columns) - 1)], ()))
+            continue
+        parts.append(_row("td", row, numbers))
+    return (
+        '<div style="overflow-x: auto"><table style="border-collapse: collapse; margin: 0.5em 0">'
+        f"{''.join(parts)}</table></div>"
+    )
+
+
+def box(*parts: str, status: str = "") -> str:
+    """Return pieces of HTML with a bar at their left, in the colour of a verdict.
+
+    Examples
+    --------
+    >>> from pymc_arm.html import box, paragraph
+    >>> box(paragraph("fine"), status="ok").startswith('<div style="border-left: 3px solid #2f9')
+    True
+    """
+    color = COLORS.get(status, COLORS[""])
+    return (
+        f'<div style="border-left: 3px solid {color}; padding-left: 0.8em; margin: 0.5em 0">'
+        f"{''.join(parts)}</div>"
+    )
+
+
+def _row(tag: str, cells: Sequence[Any], numbers: Collection[int], scope: str = "") -> str:
+    made = []
+    for place, cell in enumerate(cells):
+        side = "right" if place in numbers else "left"
+        style = f"text-align: {side}; vertical-align: top; padding: 0.25em 0.8em; border: none"
+        scoped = f' scope="{scope}"' if scope else ""
+        made.append(f'<{tag}{scoped} style="{style}">{escape(str(cell))}</{tag}>')
+    return f'<tr style="border-bottom: {LINE}">{"".join(made)}</tr>'

@@ -26,7 +26,7 @@ import pandas as pd
 import pymc as pm
 import scipy
 
-from pymc_arm._compat import InferenceTree, get_group, has_group
+from pymc_arm._compat import InferenceTree, get_group, has_group, unwrap_model
 from pymc_arm.evidence.estimate import ROUNDING
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.models.compiled import ModelPath, compile_model
@@ -189,6 +189,7 @@ def evidence_path(
     >>> bool(np.allclose(np.exp(path.log_scores), [1 / 2, 1 / 3], atol=0.02))
     True
     """
+    model_or_result = unwrap_model(model_or_result)
     if isinstance(model_or_result, pm.Model):
         path = compile_in_data_order(model_or_result, order_data, backend=backend)
         # Each observation needs particles that follow it, so the cloud is kept fresh.

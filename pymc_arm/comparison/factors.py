@@ -236,7 +236,10 @@ def subtract(first: Evidence, second: Evidence) -> Evidence:
 
 
 def _name_of(model: Any) -> str:
-    return str(model.name) if isinstance(model, pm.Model) else ""
+    if isinstance(model, pm.Model):
+        return str(model.name)
+    # Bambi's models have no name, but a formula.
+    return str(getattr(getattr(model, "formula", None), "main", ""))
 
 
 def _scale(name: str) -> tuple[str, tuple[tuple[float, str], ...]]:

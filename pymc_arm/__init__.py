@@ -27,6 +27,7 @@ from pymc_arm.errors import (
 )
 from pymc_arm.evidence.verdict import Reason, Report
 from pymc_arm.families import Family, Match, known_families, register, unregister
+from pymc_arm.reporting import report
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.smc_kernel import ARM
@@ -76,6 +77,7 @@ __all__ = [
     "plots",
     "rbm",
     "register",
+    "report",
     "run",
     "sample",
     "sample_path",

@@ -5,11 +5,13 @@ can be read on a light page and on a dark one. Lines are a half transparent gray
 both. Every value that comes in is escaped: names of models and variables are the user's.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+import base64
+import io
+from collections.abc import Callable, Collection, Iterable, Sequence
 from html import escape
 from typing import Any
 
-__all__ = ["box", "paragraph", "table"]
+__all__ = ["box", "paragraph", "picture", "table"]
 
 LINE = "1px solid rgba(128, 128, 128, 0.4)"
 # Bars at the left of a verdict; each has a contrast of 3 or more to white and to #111.
@@ -18,6 +20,25 @@ COLORS = {
     "caution": "#c77700",
     "failed": "#e0483e",
     "": "#888888",
+}
+# What matplotlib draws in these colours is shown in others on light and on dark pages; the first is
+# that of text and axes.
+INK = "#123456"
+PAINTS = {
+    INK: ("#222222", "#dddddd"),
+    "#333333": ("#333333", "#cccccc"),
+    "#737373": ("#6a6a6a", "#a5a5a5"),
+    "#1f77b4": ("#1f77b4", "#5fb0ec"),
+    "#ff7f0e": ("#c75d00", "#ff9a45"),
+    "#2ca02c": ("#248424", "#4cc24c"),
+    "#d62728": ("#d62728", "#ff6b6b"),
+}
+STYLE = {
+    "svg.hashsalt": "pymc_arm",
+    "font.size": 11,
+    "savefig.transparent": True,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
 }
 # Longer tables show as many rows of their beginning and of their end together.
 MOST_ROWS = 40
@@ -89,11 +110,68 @@ def box(*parts: str, status: str = "") -> str:
     )
 
 
+def picture(
+    caption: str,
+    size: tuple[float, float],
+    draw: Callable[[Any, Any], Any],
+    data: Any,
+    ratios: Sequence[int] = (1,),
+) -> str:
+    """Return a drawing in the colours of a light or a dark page, with its caption.
+
+    Parameters
+    ----------
+    caption
+        What is to be seen.
+    size
+        Of the figure, in inches.
+    draw
+        A function of :mod:`pymc_arm.plots`, which is called with ``data`` and axes.
+    data
+        What is drawn.
+    ratios
+        The heights of the axes, if there are several.
+
+    Returns
+    -------
+    str
+        A figure with an image inside. Without matplotlib, a sentence instead.
+    """
+    words = escape(caption)
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        return f'<p class="soft">{words}: not drawn, since matplotlib is not installed.</p>'
+    written = io.StringIO()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(len(ratios), sharex=True, height_ratios=list(ratios))
+        draw(data, axes)
+        figure.savefig(written, format="svg", bbox_inches="tight", metadata={"Date": None})
+    drawing = written.getvalue()
+    themes = ["", ""]
+    for number, (drawn, shown) in enumerate(PAINTS.items()):
+        drawing = drawing.replace(drawn, f"var(--c{number})")
+        themes = [f"{theme}--c{number}:{c};" for theme, c in zip(themes, shown, strict=True)]
+    light, dark = themes
+    theme = f"svg{{{light}}}@media (prefers-color-scheme:dark){{svg{{{dark}}}}}"
+    drawing = drawing.replace("*{", f"{theme}*{{", 1)
+    code = base64.b64encode(drawing.encode()).decode()
+    return (
+        f'<figure><img src="data:image/svg+xml;base64,{code}" alt="{words}">'
+        f"<figcaption>{words}</figcaption></figure>"
+    )
+
+
 def _row(tag: str, cells: Sequence[Any], numbers: Collection[int], scope: str = "") -> str:
     made = []
     for place, cell in enumerate(cells):
         side = "right" if place in numbers else "left"
-        style = f"text-align: {side}; vertical-align: top; padding: 0.25em 0.8em; border: none"
+        # A number with its error stays on one line; names of columns may be longer.
+        wrap = "nowrap" if place in numbers and tag == "td" else "normal"
+        style = f"text-align: {side}; white-space: {wrap}; vertical-align: top"
+        style += "; padding: 0.25em 0.8em; border: none"
         scoped = f' scope="{scope}"' if scope else ""
         made.append(f'<{tag}{scoped} style="{style}">{escape(str(cell))}</{tag}>')
     return f'<tr style="border-bottom: {LINE}">{"".join(made)}</tr>'

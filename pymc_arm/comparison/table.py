@@ -14,7 +14,7 @@ from pymc_arm.comparison.running import run_models
 from pymc_arm.html import table as html_table
 from pymc_arm.results import Evidence, summarize
 
-__all__ = ["ComparisonTable", "compare", "model_probabilities"]
+__all__ = ["ComparisonTable", "check_models", "compare", "model_probabilities"]
 
 # Draws of the errors of log Z behind the intervals of model probabilities, and their seed: the
 # same table every time, with ends that are good to two digits.
@@ -52,7 +52,7 @@ class ComparisonTable(pd.DataFrame):
     """
 
     @property
-    def _constructor(self) -> type[pd.DataFrame]:
+    def _constructor(self) -> Any:
         return pd.DataFrame
 
     def _repr_html_(self) -> str | None:
@@ -144,12 +144,7 @@ def compare(
     >>> table["probability"].round(1).tolist()
     [0.9, 0.1]
     """
-    if not isinstance(models, Mapping):
-        raise TypeError(
-            f"models is of type {type(models).__name__}: give a dictionary, from names to models."
-        )
-    if not models:
-        raise ValueError("models is empty: give at least one model, by name.")
+    check_models(models)
     log_prior = _log_prior(list(models), prior_odds)
     results = run_models(models, sample_kwargs)
     evidences = {name: read_evidence(result) for name, result in results.items()}
@@ -179,6 +174,16 @@ def compare(
             }
         )
     return ComparisonTable(rows, index=pd.Index(ordered, name="model"))
+
+
+def check_models(models: Any) -> None:
+    """Raise if models are not given by name, or none is."""
+    if not isinstance(models, Mapping):
+        raise TypeError(
+            f"models is of type {type(models).__name__}: give a dictionary, from names to models."
+        )
+    if not models:
+        raise ValueError("models is empty: give at least one model, by name.")
 
 
 def model_probabilities(

@@ -44,6 +44,7 @@ def plot_comparison(
     axis.set_yticks(range(len(evidences)), list(evidences))
     axis.set_ylim(len(evidences) - 0.5, -0.5)
     axis.set_xlabel(f"log marginal likelihood ({100 * probability:g} % interval)")
+    axis.locator_params(axis="x", nbins=5)
     best = max(evidence.log_evidence for evidence in evidences.values())
     axis.axvline(best, color=GRAY, linestyle="--", linewidth=1, zorder=1)
     for place, evidence in enumerate(evidences.values()):

@@ -59,6 +59,8 @@ def plot_run(
     ['$\\gamma$', '$R_n$', 'increment\nof log Z', 'rounds']
     """
     history = get_group(result, "arm")
+    if not history.sizes["step"]:
+        raise ValueError("This run had no steps: its model has no parameters.")
     if ax is None:
         axes = new_axes(4, 1, figsize=(8, 7), sharex=True, ratios=(2, 1, 2, 1))
     else:

@@ -178,7 +178,8 @@ def size_of(picture):
 @pytest.mark.parametrize("width", [1200, 500])
 def test_a_browser_shows_it(file, tmp_path, width, dark):
     """The corner of the page has the colour of the theme, wide and narrow."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    browser = next(filter(None, map(shutil.which, names)), None)
     if browser is None:
         pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
     image = pytest.importorskip("matplotlib.image", reason="matplotlib reads the picture")

@@ -40,7 +40,7 @@ INSTEAD = {
     "target_accept": "Step sizes are found as the run goes: leave it out.",
     "trace": "Draws are returned; checkpoint= writes to disk what chains have done so far.",
     "tune": "Nothing has to be tuned: leave it out.",
-    "var_names": "All variables are returned: select some as in idata.posterior[['a', 'b']].",
+    "var_names": "All variables are returned; ArviZ's functions take var_names=.",
 }
 
 

@@ -33,7 +33,7 @@ PAINTS = {
     "#2ca02c": ("#248424", "#4cc24c"),
     "#d62728": ("#d62728", "#ff6b6b"),
 }
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "pymc_arm",
     "font.size": 11,
     "savefig.transparent": True,

@@ -152,7 +152,7 @@ class BayesFactor:
             ("log Bayes factor", summarize(error), f"{ends[0]:.4g} to {ends[1]:.4g}"),
             ("prior odds", f"{_power(self.log_prior_odds, 3)}", ""),
             (
-                f"probability of {self.first}, if it is one of the two",
+                f"probability of {self.first}, if one of the two is true",
                 f"{self.probability:.4g}",
                 f"{low:.4g} to {high:.4g}",
             ),

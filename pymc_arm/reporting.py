@@ -42,6 +42,8 @@ __all__ = ["report"]
 # many it shows no more than of these, and costs in proportion.
 MOST_OBSERVATIONS = 200
 PACKAGES = ("pymc", "pytensor", "arviz", "numpy", "scipy", "numba", "xarray")
+# Names of models that leave room for two pictures side by side.
+LONGEST_IN_PAIR = 20
 ESTIMATES = {"explore": "exploring", "refine": "refined"}
 # Heights of the panels of a run.
 RATIOS = (2, 1, 2, 1)
@@ -110,7 +112,7 @@ def report(
     sections = [
         _headline(question, made, results, scale),
         _comparison(made, results, scale, prior_odds),
-        _path_section(known if observations else {}, results, sample_kwargs),
+        _path_section(known, results, sample_kwargs) if observations else "",
         _certainty(made, results),
         _runs(made, results, known),
         _reproduction(known, sample_kwargs),
@@ -129,12 +131,12 @@ def _headline(question: str, made: ComparisonTable, results: Mapping[str, Any], 
         answer = str(bayes_factor(*(results[n] for n in names), names=names, scale=scale))
     statuses = [status for status in made["verdict"] if status in ("caution", "failed")]
     worst = max(statuses, default="", key=("caution", "failed").index)
-    doubt = "Not every log Z can be trusted as it stands: see how sure this is." if worst else ""
+    doubt = "Not every log Z can be trusted as it stands: see how sure this is, below."
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     return (
         f"<h1>{escape(question)}</h1>"
         f'<p class="soft">{len(made)} models, compared by their marginal likelihoods; {today}</p>'
-        f"{box(paragraph(answer, strong=True), paragraph(doubt) if doubt else '', status=worst)}"
+        f"{box(paragraph(answer, strong=True), paragraph(doubt) if worst else '', status=worst)}"
     )
 
 
@@ -152,6 +154,7 @@ def _comparison(
         odds = prior_odds if known else dict(zip(results, prior_odds, strict=True))
         prior = "their weights are " + ", ".join(f"{odds[name]:g} ({name})" for name in results)
     size = (5.6, 1.2 + 0.5 * len(made))
+    short = max(len(str(name)) for name in made.index) <= LONGEST_IN_PAIR
     pictures = [
         picture("log Z of each model", size, plots.plot_comparison, made),
         picture("Probabilities of the models", size, plots.plot_model_probabilities, made),
@@ -166,7 +169,7 @@ def _comparison(
                 "errors of log Z alone."
             ),
             str(made._repr_html_()),
-            f'<div class="pair">{"".join(pictures)}</div>',
+            f'<div class="{"pair" if short else ""}">{"".join(pictures)}</div>',
             *(paragraph(factor) for factor in factors),
         ]
     )
@@ -226,9 +229,9 @@ def _certainty(made: ComparisonTable, results: Mapping[str, Any]) -> str:
                 f"{low:.3f} to {high:.3f}",
                 ESTIMATES.get(str(attributes.get("estimate")), ""),
                 f"{attributes.get('chains', '')} x {attributes.get('draws', '')}".strip(" x"),
-                f"{float(attributes.get('r_hat', np.nan)):.3f}",
-                f"{float(attributes.get('ess', np.nan)):.0f}",
-                f"{read_seconds(result):.1f}",
+                _number(attributes.get("r_hat", np.nan), ".3f"),
+                _number(attributes.get("ess", np.nan), ".0f"),
+                _number(read_seconds(result), ".1f"),
             )
         )
         if has_group(result, "arm"):
@@ -247,10 +250,14 @@ def _certainty(made: ComparisonTable, results: Mapping[str, Any]) -> str:
     )
 
 
+def _number(value: float, digits: str) -> str:
+    return "" if np.isnan(value) else format(value, digits)
+
+
 def _runs(made: ComparisonTable, results: Mapping[str, Any], models: Mapping[str, pm.Model]) -> str:
-    parts = ["<h2>Models and runs</h2>"]
+    sections = []
     for name in map(str, made.index):
-        parts.append(f"<details><summary>{escape(name)}</summary>")
+        parts: list[str] = []
         if name in models:
             steps = plan(models[name])
             parts += [f"<pre>{escape(models[name].str_repr())}</pre>", steps._repr_html_()]
@@ -262,8 +269,10 @@ def _runs(made: ComparisonTable, results: Mapping[str, Any], models: Mapping[str
         if has_group(found, "arm") and get_group(found, "arm").sizes["step"]:
             parts.append(picture("The steps of the run", (8, 7), plots.plot_run, found, RATIOS))
             parts.append(picture("log Z of each chain", (8, 3.5), plots.plot_estimates, found))
-        parts.append("</details>")
-    return "\n".join(parts)
+        if parts:
+            opening = f"<details><summary>{escape(name)}</summary>"
+            sections.append("\n".join([opening, *parts, "</details>"]))
+    return "\n".join(["<h2>Models and runs</h2>", *sections]) if sections else ""
 
 
 def _reproduction(models: Mapping[str, pm.Model], keywords: Mapping[str, Any]) -> str:

@@ -102,9 +102,10 @@ def plot_model_probabilities(
         axis.annotate(
             f"{value:.3g}",
             (0.0 if inside else high, place),
-            xytext=(6, 0),
+            # Inside, the line of the interval runs through the middle.
+            xytext=(6, 1 if inside else 0),
             textcoords="offset points",
-            va="center",
+            va="bottom" if inside else "center",
             fontsize="small",
         )
     axis.set_yticks(places, table.index.tolist())

@@ -54,6 +54,12 @@ def test_comparisons_take_wrappers():
     assert path.labels == ("y[0]", "y[1]", "y[2]", "y[3]")
 
 
+def test_a_report_takes_wrappers(tmp_path):
+    page = pymc_arm.report({"one": Wrapper()}, tmp_path / "report.html", **OPTIONS).read_text()
+    assert "center ~ Normal(0, 1)" in page
+    assert "log Z by observation" in page
+
+
 def test_different_data_are_noticed(monkeypatch):
     changed = Wrapper()
     with monkeypatch.context() as patch:

@@ -12,7 +12,7 @@ from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.sensitivity import sensitivity
-from pymc_arm.diagnosis import diagnose
+from pymc_arm.diagnosis import Diagnosis, diagnose
 from pymc_arm.errors import (
     ArmWarning,
     ChainError,
@@ -27,6 +27,7 @@ from pymc_arm.errors import (
 )
 from pymc_arm.evidence.verdict import Reason, Report
 from pymc_arm.families import Family, Match, known_families, register, unregister
+from pymc_arm.reporting import report
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.smc_kernel import ARM
@@ -47,6 +48,7 @@ __all__ = [
     "CheckpointError",
     "ComparisonError",
     "DataWarning",
+    "Diagnosis",
     "EvidencePath",
     "Family",
     "Info",
@@ -75,6 +77,7 @@ __all__ = [
     "plots",
     "rbm",
     "register",
+    "report",
     "run",
     "sample",
     "sample_path",

@@ -24,12 +24,14 @@ __all__ = [
     "get_group",
     "has_group",
     "inline_ofg_node",
+    "is_wrapper",
     "load",
     "make_tree",
     "nlinalg",
     "observed_data",
     "set_attributes",
     "slinalg",
+    "unwrap_model",
 ]
 
 PYMC_MAJOR = int(pm.__version__.split(".")[0])
@@ -54,8 +56,23 @@ CLONE_INNER_GRAPHS = {"clone_inner_graphs": True} if PYMC_MAJOR < 6 else {}
 InferenceTree = Any
 
 
+def is_wrapper(model: Any) -> bool:
+    """Whether an object can be built and holds a PyMC model then, as a ``bambi.Model`` does."""
+    return hasattr(model, "backend") and callable(getattr(model, "build", None))
+
+
+def unwrap_model(model: Any) -> Any:
+    """Return the PyMC model of a wrapper, which is built if it is not; anything else as it is."""
+    if not is_wrapper(model):
+        return model
+    if not getattr(model, "built", model.backend is not None):
+        model.build()
+    return model.backend.model
+
+
 def find_model(model: Any) -> pm.Model:
     """Return the model that was given, or that of the ``with`` block around the call."""
+    model = unwrap_model(model)
     if model is None:
         try:
             return pm.modelcontext(None)
@@ -64,7 +81,7 @@ def find_model(model: Any) -> pm.Model:
                 "There is no model: give one, or call this inside of a `with model:` block."
             ) from error
     if not isinstance(model, pm.Model):
-        remedy = "give a pm.Model"
+        remedy = "give a pm.Model, or a bambi.Model"
         if isinstance(model, int):
             remedy = f"the model comes first, then draws={model}"
         elif isinstance(model, list | tuple | dict):

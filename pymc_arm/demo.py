@@ -20,8 +20,7 @@ from rich.table import Table
 from pymc_arm.comparison import bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
 from pymc_arm.comparison.evidence_path import evidence_path
-from pymc_arm.plots.style import summarize
-from pymc_arm.results import Evidence
+from pymc_arm.results import Evidence, summarize
 from pymc_arm.sampling import sample
 
 __all__ = ["DISASTERS", "YEARS", "main", "make_models"]

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,49 @@ from pymc_arm._compat import InferenceTree, get_group, set_attributes
 from pymc_arm.errors import TrustWarning, callers_level
 from pymc_arm.evidence.estimate import Evidence
 from pymc_arm.evidence.verdict import Facts, Report, StepFacts, judge
+from pymc_arm.html import box, paragraph, table
 from pymc_arm.running.summary import RunSummary
 
-__all__ = ["attach_verdict", "diagnose", "read_facts"]
+__all__ = ["Diagnosis", "attach_verdict", "diagnose", "read_facts"]
 
 
-def diagnose(idata: InferenceTree) -> Report:
+@dataclass(frozen=True)
+class Diagnosis(Report):
+    """The verdict on a run, which a notebook shows with its reasons, each beside its advice.
+
+    ``status`` is ``"ok"``, ``"caution"`` (the error bar may be too small) or ``"failed"`` (the
+    estimate should not be used). It prints as :class:`pymc_arm.Report` does, whose fields it has.
+
+    Examples
+    --------
+    >>> from pymc_arm import Diagnosis, Reason
+    >>> verdict = Diagnosis("caution", (Reason("chains", "Chains differ.", "Raise draws."),))
+    >>> print(verdict)
+    caution:
+    - Chains differ. Raise draws.
+    >>> "<td" in verdict._repr_html_()
+    True
+    """
+
+    def _repr_html_(self) -> str:
+        parts = [paragraph(f"log Z: {self.status}", strong=True)]
+        if self.reasons:
+            rows = [(reason.message, reason.advice) for reason in self.reasons]
+            parts.append(table(["what was found", "what to do"], rows))
+        else:
+            parts.append(paragraph("Nothing speaks against this estimate of log Z."))
+        parts += [paragraph(note) for note in self.notes]
+        if not np.isnan(self.r_hat):
+            parts.append(
+                paragraph(
+                    f"Draws: R-hat at most {self.r_hat:.3f}, effective number at least "
+                    f"{self.effective_draws:.0f}."
+                )
+            )
+        return box(*parts, status=self.status)
+
+
+def diagnose(idata: InferenceTree) -> Diagnosis:
     """Return a verdict on the log Z and the draws of a run.
 
     Parameters
@@ -26,7 +64,7 @@ def diagnose(idata: InferenceTree) -> Report:
 
     Returns
     -------
-    Report
+    Diagnosis
         With a status, reasons that name the steps and variables, and R-hat and the effective
         number of the draws.
 
@@ -44,7 +82,8 @@ def diagnose(idata: InferenceTree) -> Report:
     >>> report.r_hat < 1.05
     True
     """
-    return judge(read_facts(get_group(idata, "arm"), get_group(idata, "sample_stats")))
+    report = judge(read_facts(get_group(idata, "arm"), get_group(idata, "sample_stats")))
+    return Diagnosis(**vars(report))
 
 
 def attach_verdict(result: InferenceTree) -> InferenceTree:

@@ -6,6 +6,7 @@ history of the run, step by step.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = [
     "make_inference_tree",
     "pool",
     "represent_posterior",
+    "summarize",
 ]
 
 # Fields of Info that become (chain, step) variables of the group ``arm``, by their names there.
@@ -56,6 +58,8 @@ HISTORY = {
 
 # More columns of draws than this are not all looked at: R-hat of 500 tells as much.
 MOST_COLUMNS = 500
+# Decimals of log Z in a label, however small its error.
+MOST_DECIMALS = 5
 
 
 def estimate_chains(
@@ -157,6 +161,23 @@ def _convergence(draws: Sequence[Mapping[str, np.ndarray]], prefix: str = "") ->
         f"{prefix}r_hat_variable": names[int(some[worst])],
         f"{prefix}ess": float(np.nanmin(effective)),
     }
+
+
+def summarize(evidence: Evidence) -> str:
+    """Return log Z with its error, and with as many digits as the error has.
+
+    Examples
+    --------
+    >>> from pymc_arm.results import Evidence, summarize
+    >>> summarize(Evidence(-12.3456, 0.0123, 3))
+    '-12.346 ± 0.012'
+    """
+    if not np.isfinite(evidence.standard_error):
+        return f"{evidence.log_evidence:.2f}"
+    error = f"{evidence.standard_error:.2g}"
+    exponent = int(Decimal(error).as_tuple().exponent)
+    decimals = min(max(-exponent, 2), MOST_DECIMALS)
+    return f"{evidence.log_evidence:.{decimals}f} ± {error}"
 
 
 def make_inference_tree(

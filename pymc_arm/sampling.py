@@ -42,6 +42,7 @@ from pymc_arm.running.checkpoint.identity import path_identity
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.running.options import Options
 from pymc_arm.running.run import Outcome, PathRun, run_path
+from pymc_arm.wrapped import finish_as_given
 
 __all__ = ["ModelCall", "plan", "sample", "sample_path"]
 
@@ -82,7 +83,8 @@ def sample(
     Parameters
     ----------
     model
-        The model; optional inside of a ``with model:`` block.
+        The model; optional inside of a ``with model:`` block. A ``bambi.Model`` is taken as it is,
+        built or not, and its result is what Bambi's own samplers would return.
     draws
         R, the number of particles of each chain, and of the posterior draws it returns.
     chains
@@ -222,6 +224,7 @@ class ModelCall:
         given: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.options = find_model(model), options
+        self._finish = functools.partial(finish_as_given, model)
         self._return_inferencedata = return_inferencedata
         self._idata_kwargs = dict(idata_kwargs or {})
         unknown = sorted(set(self._idata_kwargs) - {"log_likelihood"})
@@ -333,7 +336,7 @@ class ModelCall:
         if self._idata_kwargs.get("log_likelihood"):
             with COMPILING, model:
                 pm.compute_log_likelihood(result, progressbar=False)
-        return result
+        return self._finish(result)
 
 
 def _make_path(model: pm.Model, **options: Any) -> Path:

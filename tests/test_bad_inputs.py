@@ -1,5 +1,6 @@
 """Each bad input is refused before sampling, by the name of what is wrong and with a remedy."""
 
+import inspect
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import pymc_arm
 from pymc_arm import CheckpointError, ModelError, sampling
+from pymc_arm.algorithm.settings import INSTEAD
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
 ARGUMENTS = [
@@ -123,6 +125,26 @@ def test_arguments_of_models_before_they_are_compiled(
 def test_arguments_of_models(nothing_runs, model, options, kind, message):
     with pytest.raises(kind, match=message):
         pymc_arm.sample(model, **{"progressbar": False, **options})
+
+
+@pytest.mark.parametrize("sampler", [pm.sample, pm.sample_smc])
+def test_arguments_of_other_samplers_work_or_are_explained(nothing_runs, model, sampler):
+    """Whatever a call of PyMC's samplers names is known here, or the error says what to do."""
+    own = inspect.signature(pymc_arm.sample).parameters
+    others = [name for name in inspect.signature(sampler).parameters if name not in own]
+    for name in others:
+        if name == "kwargs":
+            continue
+        with pytest.raises(TypeError, match=f"There is no option {name!r}") as raised:
+            pymc_arm.sample(model, progressbar=False, **{name: 1})
+        assert INSTEAD[name] in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["tune", "target_accept", "nuts_sampler", "initvals"])
+@pytest.mark.parametrize("call", [pymc_arm.compare, pymc_arm.sample])
+def test_arguments_of_nuts_are_explained(nothing_runs, model, call, name):
+    with pytest.raises(TypeError, match=f"There is no option {name!r}"):
+        call({"a": model} if call is pymc_arm.compare else model, **{name: 0.9})
 
 
 def test_no_model(nothing_runs):

@@ -1,5 +1,6 @@
 """Results go where those of ``pm.sample`` go, on both majors of PyMC."""
 
+import inspect
 import warnings
 
 import arviz as az
@@ -45,6 +46,48 @@ def test_summary(result):
     assert {"center", "spread", "theta[A]", "effect[H]"} <= set(table.index)
     center = float(table.loc["center", "mean"])
     assert center == pytest.approx(6.5, abs=2.0)
+
+
+def test_arguments_of_pm_sample(model):
+    """The same call, but for what is about tuning, with whatever PyMC takes for a seed."""
+    shared = {
+        "draws": 100,
+        "chains": 2,
+        "cores": 1,
+        "random_seed": [1, 2],
+        "progressbar": False,
+        "return_inferencedata": True,
+        "idata_kwargs": {"log_likelihood": True},
+    }
+    assert set(shared) <= set(inspect.signature(pm.sample).parameters)
+    with model:
+        result = pymc_arm.sample(**shared)
+    assert get_group(result, "posterior").sizes["draw"] == 100
+    assert get_group(result, "log_likelihood")["score"].sizes["chain"] == 2
+
+
+def test_plot_trace(result):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    with warnings.catch_warnings():
+        # What libraries of plots are going to change among themselves.
+        warnings.simplefilter("ignore")
+        drawn = az.plot_trace(result, var_names=["center", "spread"])
+    assert drawn is not None
+    assert plt.get_fignums()
+    plt.close("all")
+
+
+def test_other_functions_of_arviz(result):
+    """Of both majors: convergence, and a copy of a part."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        r_hat, effective = az.rhat(result), az.ess(result)
+        chosen = az.extract(result, var_names=["center"])
+    r_hat, effective = (x.get("posterior", x) for x in (r_hat, effective))
+    assert float(r_hat["center"]) < 1.1
+    assert 50 < float(effective["center"]) < 2000
+    assert chosen.sizes["sample"] == 800
 
 
 def test_loo(result):

@@ -26,8 +26,9 @@ import pandas as pd
 import pymc as pm
 import scipy
 
-from pymc_arm._compat import InferenceTree, get_group, has_group
+from pymc_arm._compat import InferenceTree, get_group, has_group, unwrap_model
 from pymc_arm.evidence.estimate import ROUNDING
+from pymc_arm.html import box, paragraph, table
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.path import name_term
@@ -94,6 +95,21 @@ class EvidencePath:
                 "standard_error": self.standard_errors,
             },
             index=pd.Index(self.labels, name="observation" if self.per_observation else "step"),
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: log Z, what the scores are, and a table of them."""
+        found = self.to_frame()
+        rows = [
+            (label, f"{score:.3f}", f"{error:.2g}", f"{running:.3f}", f"{running_error:.2g}")
+            for label, score, error, running, running_error in found.itertuples()
+        ]
+        columns = [str(found.index.name), "log score", "its error", "log Z so far", "its error"]
+        total = self.log_evidence[-1] if len(rows) else self.log_start
+        return box(
+            paragraph(f"log Z = {total:.3f} after {len(rows)} {found.index.name}s", strong=True),
+            paragraph(f"{self.note[0].upper()}{self.note[1:]}"),
+            table(columns, rows, numbers=(1, 2, 3, 4)),
         )
 
     def against(self, other: "EvidencePath") -> pd.DataFrame:
@@ -173,6 +189,7 @@ def evidence_path(
     >>> bool(np.allclose(np.exp(path.log_scores), [1 / 2, 1 / 3], atol=0.02))
     True
     """
+    model_or_result = unwrap_model(model_or_result)
     if isinstance(model_or_result, pm.Model):
         path = compile_in_data_order(model_or_result, order_data, backend=backend)
         # Each observation needs particles that follow it, so the cloud is kept fresh.

@@ -10,7 +10,8 @@ import scipy
 
 from pymc_arm.comparison.reading import read_evidence
 from pymc_arm.comparison.running import run_models
-from pymc_arm.results import Evidence
+from pymc_arm.html import box, paragraph, table
+from pymc_arm.results import Evidence, summarize
 
 __all__ = ["SCALES", "BayesFactor", "bayes_factor", "subtract"]
 
@@ -142,6 +143,23 @@ class BayesFactor:
         )
         return sentence if self.settled else f"{sentence} The error leaves the order open."
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the sentence, and the numbers behind it."""
+        ends = np.array(self.log_interval())
+        low, high = scipy.special.expit(ends + self.log_prior_odds)
+        error = Evidence(self.log, self.standard_error, self.degrees_of_freedom)
+        rows = [
+            ("log Bayes factor", summarize(error), f"{ends[0]:.4g} to {ends[1]:.4g}"),
+            ("prior odds", f"{_power(self.log_prior_odds, 3)}", ""),
+            (
+                f"probability of {self.first}, if one of the two is true",
+                f"{self.probability:.4g}",
+                f"{low:.4g} to {high:.4g}",
+            ),
+        ]
+        columns = [f"{self.first} against {self.second}", "estimate", "95 % interval"]
+        return box(paragraph(self, strong=True), table(columns, rows, numbers=(1, 2)))
+
 
 def bayes_factor(
     first: Any,
@@ -218,7 +236,10 @@ def subtract(first: Evidence, second: Evidence) -> Evidence:
 
 
 def _name_of(model: Any) -> str:
-    return str(model.name) if isinstance(model, pm.Model) else ""
+    if isinstance(model, pm.Model):
+        return str(model.name)
+    # Bambi's models have no name, but a formula.
+    return str(getattr(getattr(model, "formula", None), "main", ""))
 
 
 def _scale(name: str) -> tuple[str, tuple[tuple[float, str], ...]]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
+from pymc_arm._compat import unwrap_model
 from pymc_arm.comparison.data import warn_of_different_data
 from pymc_arm.comparison.reading import read_evidence
 from pymc_arm.errors import ChainError, ComparisonError
@@ -52,6 +53,7 @@ def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[s
 
     If one of them fails the others come to their end.
     """
+    given, models = models, {name: unwrap_model(model) for name, model in models.items()}
     for name, model in models.items():
         if not isinstance(model, pm.Model | Evidence) and not hasattr(model, "attrs"):
             raise TypeError(
@@ -71,7 +73,7 @@ def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[s
     others = {name: value for name, value in keywords.items() if name not in names}
     own = {name: others.pop(name) for name in list(others) if name in CALL_ARGUMENTS}
     calls = {
-        name: ModelCall(models[name], _own_options(shared, place, name), **own, given=others)
+        name: ModelCall(given[name], _own_options(shared, place, name), **own, given=others)
         for place, name in enumerate(waiting)
     }
     if shared.executor is None:

@@ -13,7 +13,7 @@ import pymc as pm
 import scipy
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm._compat import InferenceTree, get_group
+from pymc_arm._compat import InferenceTree, get_group, unwrap_model
 from pymc_arm.algorithm.resampling import effective_sample_size, log_mean_exp
 from pymc_arm.models.prior import function_of_draws
 
@@ -74,7 +74,14 @@ def sensitivity(
     0       mu    0.5      True
     1       mu    2.0      True
     """
+    model = unwrap_model(model)
     posterior = get_group(idata, "posterior")
+    if posterior.attrs.get("modeling_interface") == "bambi":
+        raise ValueError(
+            "idata has draws as Bambi gives them, and priors are about those of the PyMC model "
+            "inside, whose intercept is another: give the result of "
+            "pymc_arm.sample(model.backend.model)."
+        )
     names = [rv.name for rv in model.free_RVs]
     for name in priors:
         if name not in names:

@@ -11,21 +11,81 @@ import scipy
 from pymc_arm.comparison.factors import subtract
 from pymc_arm.comparison.reading import read_attributes, read_evidence, read_seconds
 from pymc_arm.comparison.running import run_models
-from pymc_arm.results import Evidence
+from pymc_arm.html import table as html_table
+from pymc_arm.results import Evidence, summarize
 
-__all__ = ["compare", "model_probabilities"]
+__all__ = ["ComparisonTable", "check_models", "compare", "model_probabilities"]
 
 # Draws of the errors of log Z behind the intervals of model probabilities, and their seed: the
 # same table every time, with ends that are good to two digits.
 ERROR_DRAWS = 20_000
 ERROR_SEED = 19950601
+# What a notebook shows of a table.
+SHOWN = (
+    "log_evidence",
+    "standard_error",
+    "degrees_of_freedom",
+    "log_bayes_factor",
+    "log_bayes_factor_se",
+    "probability",
+    "probability_low",
+    "probability_high",
+    "verdict",
+    "settled",
+)
+
+
+class ComparisonTable(pd.DataFrame):
+    """The table of :func:`compare`: a ``DataFrame`` that a notebook shows with rounded numbers.
+
+    What is selected or computed from it is an ordinary ``DataFrame``.
+
+    Examples
+    --------
+    >>> import pymc_arm
+    >>> from pymc_arm.results import Evidence
+    >>> table = pymc_arm.compare({"a": Evidence(-1.0, 0.1, 3), "b": Evidence(-3.0, 0.1, 3)})
+    >>> "-1.00 ± 0.1" in table._repr_html_()
+    True
+    >>> type(table[["probability"]]).__name__
+    'DataFrame'
+    """
+
+    @property
+    def _constructor(self) -> Any:
+        return pd.DataFrame
+
+    def _repr_html_(self) -> str | None:
+        if not set(SHOWN) <= set(self.columns):
+            shown: str | None = super()._repr_html_()
+            return shown
+        rows = []
+        for place, (name, row) in enumerate(self.iterrows()):
+            freedom = float(row["degrees_of_freedom"])
+            evidence = Evidence(row["log_evidence"], row["standard_error"], freedom)
+            against = Evidence(row["log_bayes_factor"], row["log_bayes_factor_se"], freedom)
+            last = place == len(self) - 1
+            rows.append(
+                (
+                    name,
+                    summarize(evidence),
+                    summarize(against) if place else "0",
+                    f"{row['probability']:.3f}",
+                    f"{row['probability_low']:.3f} to {row['probability_high']:.3f}",
+                    row["verdict"],
+                    "" if last else "settled" if row["settled"] else "open",
+                )
+            )
+        columns = ["model", "log Z", "log Bayes factor against the best", "probability"]
+        columns += ["its 95 % interval", "verdict", "order to the next"]
+        return html_table(columns, rows, numbers=(1, 2, 3, 4))
 
 
 def compare(
     models: Mapping[str, Any],
     prior_odds: Mapping[str, float] | Sequence[float] | None = None,
     **sample_kwargs: Any,
-) -> pd.DataFrame:
+) -> ComparisonTable:
     """Compare models by their marginal likelihoods; the best one comes first.
 
     Parameters
@@ -51,8 +111,8 @@ def compare(
 
     Returns
     -------
-    pandas.DataFrame
-        One row for each model:
+    ComparisonTable
+        A ``pandas.DataFrame`` with one row for each model:
 
         - ``log_evidence``, its ``standard_error`` and the ``degrees_of_freedom`` of that;
         - ``log_bayes_factor`` against the best model, and ``log_bayes_factor_se``;
@@ -84,12 +144,7 @@ def compare(
     >>> table["probability"].round(1).tolist()
     [0.9, 0.1]
     """
-    if not isinstance(models, Mapping):
-        raise TypeError(
-            f"models is of type {type(models).__name__}: give a dictionary, from names to models."
-        )
-    if not models:
-        raise ValueError("models is empty: give at least one model, by name.")
+    check_models(models)
     log_prior = _log_prior(list(models), prior_odds)
     results = run_models(models, sample_kwargs)
     evidences = {name: read_evidence(result) for name, result in results.items()}
@@ -118,7 +173,17 @@ def compare(
                 "settled": following is None or _is_settled(evidence, following),
             }
         )
-    return pd.DataFrame(rows, index=pd.Index(ordered, name="model"))
+    return ComparisonTable(rows, index=pd.Index(ordered, name="model"))
+
+
+def check_models(models: Any) -> None:
+    """Raise if models are not given by name, or none is."""
+    if not isinstance(models, Mapping):
+        raise TypeError(
+            f"models is of type {type(models).__name__}: give a dictionary, from names to models."
+        )
+    if not models:
+        raise ValueError("models is empty: give at least one model, by name.")
 
 
 def model_probabilities(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from pymc_arm.html import box, paragraph, table
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.support import Support
 from pymc_arm.models.terms import Layout
@@ -60,18 +61,7 @@ class Plan:
     family: str = "generic"
 
     def __str__(self) -> str:
-        names = [
-            slot.name for slot in self.layout.slots if slot.start in set(self.initial.tolist())
-        ]
-        rows = [("step", "introduces", "integrates by", "data that comes in", "terms", "cost")]
-        first = str(len(self.initial_terms))
-        rows.append(("0", ", ".join(names) or "-", "prior draw", "-", first, first))
-        for number, step in enumerate(self.steps, start=1):
-            introduced = "-" if step.coordinate is None else step.label
-            terms = len(step.prior_terms) + len(step.data_terms)
-            data = ", ".join(step.data_labels) or "-"
-            cost = f"{step.evaluations}{' a stage' if step.coordinate is None else ''}"
-            rows.append((str(number), introduced, step.method, data, str(terms), cost))
+        rows = self._rows()
         if len(rows) > 42:
             hidden = (f"... {len(rows) - 41} more", "", "", "", "", "")
             rows = [*rows[:21], hidden, *rows[-20:]]
@@ -81,13 +71,38 @@ class Plan:
             for row in rows
         ]
         lines.insert(1, "  ".join("-" * width for width in widths))
+        return "\n".join([*lines, *self._footer()])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the table, and what is said below it."""
+        columns, *rows = self._rows()
+        return box(table(columns, rows, numbers=(4, 5)), paragraph("\n".join(self._footer())))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """Return the table: a row of names, then one for each step."""
+        names = [
+            slot.name for slot in self.layout.slots if slot.start in set(self.initial.tolist())
+        ]
+        rows: list[tuple[str, ...]] = [
+            ("step", "introduces", "integrates by", "data that comes in", "terms", "cost")
+        ]
+        first = str(len(self.initial_terms))
+        rows.append(("0", ", ".join(names) or "-", "prior draw", "-", first, first))
+        for number, step in enumerate(self.steps, start=1):
+            introduced = "-" if step.coordinate is None else step.label
+            terms = len(step.prior_terms) + len(step.data_terms)
+            data = ", ".join(step.data_labels) or "-"
+            cost = f"{step.evaluations}{' a stage' if step.coordinate is None else ''}"
+            rows.append((str(number), introduced, step.method, data, str(terms), cost))
+        return rows
+
+    def _footer(self) -> list[str]:
         total = len(self.initial_terms) + sum(step.evaluations for step in self.steps)
-        footer = [
+        return [
             f"cost: evaluations of terms a particle, {total} in all; moves come on top",
             f"family: {self.family}; evaluated with {self.backend}",
             *self.notes,
         ]
-        return "\n".join([*lines, *footer])
 
 
 @dataclass(frozen=True)
@@ -99,6 +114,9 @@ class FamilyPlan:
 
     def __str__(self) -> str:
         return f"family: {self.family}, because {self.reason}"
+
+    def _repr_html_(self) -> str:
+        return box(paragraph(self))
 
 
 def make_plan(

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from pymc_arm.comparison import compare, read_evidence
-from pymc_arm.plots.style import GRAY, new_axis, summarize
-from pymc_arm.results import Evidence
+from pymc_arm.plots.style import GRAY, new_axis
+from pymc_arm.results import Evidence, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,6 +44,7 @@ def plot_comparison(
     axis.set_yticks(range(len(evidences)), list(evidences))
     axis.set_ylim(len(evidences) - 0.5, -0.5)
     axis.set_xlabel(f"log marginal likelihood ({100 * probability:g} % interval)")
+    axis.locator_params(axis="x", nbins=5)
     best = max(evidence.log_evidence for evidence in evidences.values())
     axis.axvline(best, color=GRAY, linestyle="--", linewidth=1, zorder=1)
     for place, evidence in enumerate(evidences.values()):
@@ -101,9 +102,10 @@ def plot_model_probabilities(
         axis.annotate(
             f"{value:.3g}",
             (0.0 if inside else high, place),
-            xytext=(6, 0),
+            # Inside, the line of the interval runs through the middle.
+            xytext=(6, 1 if inside else 0),
             textcoords="offset points",
-            va="center",
+            va="bottom" if inside else "center",
             fontsize="small",
         )
     axis.set_yticks(places, table.index.tolist())

@@ -9,7 +9,8 @@ import numpy as np
 from pymc_arm._compat import InferenceTree, get_group, has_group
 from pymc_arm.comparison import read_evidence
 from pymc_arm.comparison.evidence_path import PIECE
-from pymc_arm.plots.style import GRAY, MOST_NAMED_STEPS, clean, new_axes, new_axis, summarize
+from pymc_arm.plots.style import GRAY, MOST_NAMED_STEPS, clean, new_axes, new_axis
+from pymc_arm.results import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +59,8 @@ def plot_run(
     ['$\\gamma$', '$R_n$', 'increment\nof log Z', 'rounds']
     """
     history = get_group(result, "arm")
+    if not history.sizes["step"]:
+        raise ValueError("This run had no steps: its model has no parameters.")
     if ax is None:
         axes = new_axes(4, 1, figsize=(8, 7), sharex=True, ratios=(2, 1, 2, 1))
     else:

@@ -1,23 +1,18 @@
 """What all plots have in common."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_arm.results import Evidence
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["GRAY", "MOST_NAMED_STEPS", "clean", "new_axes", "new_axis", "summarize"]
+__all__ = ["GRAY", "MOST_NAMED_STEPS", "clean", "new_axes", "new_axis"]
 
 # With no more steps than this, each gets its own name on the axis.
 MOST_NAMED_STEPS = 24
 GRAY = "0.45"
-# Of log Z in a label, however small its error.
-MOST_DECIMALS = 5
 
 
 def new_axes(
@@ -50,13 +45,3 @@ def new_axis(ax: "Axes | None", figsize: tuple[float, float]) -> "Axes":
 def clean(axis: "Axes") -> None:
     """Take the frame away, apart from the two axes."""
     axis.spines[["top", "right"]].set_visible(False)
-
-
-def summarize(evidence: Evidence) -> str:
-    """Return log Z with its error, and with as many digits as the error has."""
-    if not np.isfinite(evidence.standard_error):
-        return f"{evidence.log_evidence:.2f}"
-    error = f"{evidence.standard_error:.2g}"
-    exponent = int(Decimal(error).as_tuple().exponent)
-    decimals = min(max(-exponent, 2), MOST_DECIMALS)
-    return f"{evidence.log_evidence:.{decimals}f} ± {error}"

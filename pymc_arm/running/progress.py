@@ -1,6 +1,7 @@
 """Progress bars as in PyMC: one line a chain, with what the algorithm is doing."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +12,18 @@ from rich.table import Column
 from pymc_arm.algorithm.arm import Info
 
 __all__ = ["ChainProgress", "ModelProgress"]
+
+
+def _console() -> Console:
+    """Return where bars are drawn.
+
+    In a notebook rich needs ipywidgets; without them it would warn for every bar and draw none, so
+    that there bars are printed once, when they have come to their end.
+    """
+    console = Console(stderr=True)
+    if console.is_jupyter and find_spec("ipywidgets") is None:
+        return Console(stderr=True, force_jupyter=False, force_terminal=False)
+    return console
 
 
 class _Shown:
@@ -46,7 +59,7 @@ class ChainProgress(_Shown):
             TextColumn("R {task.fields[particles]}"),
             TextColumn("log Z {task.fields[log_evidence]}"),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=_console(),
             disable=not visible,
         )
         self._tasks: dict[int, TaskID] = {
@@ -97,7 +110,7 @@ class ModelProgress(_Shown):
             BarColumn(table_column=Column(ratio=1)),
             TextColumn("{task.completed:.0f} of {task.total:.0f} chains"),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=_console(),
             disable=not visible,
         )
         self._tasks = {name: self._progress.add_task(name, start=False, total=0) for name in names}

@@ -12,8 +12,7 @@ from pymc_arm._compat import make_tree
 from pymc_arm.comparison import compare
 from pymc_arm.comparison.evidence_path import EvidencePath
 from pymc_arm.plots.run import MOST_HARD_LABELS
-from pymc_arm.plots.style import summarize
-from pymc_arm.results import Evidence
+from pymc_arm.results import Evidence, summarize
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
 mpl.use("Agg")
@@ -277,3 +276,11 @@ def test_a_plan_is_drawn_with_its_edges():
 def test_a_plan_of_another_family_has_nothing_to_draw():
     with pytest.raises(TypeError, match="plan is of type str: give what"):
         pymc_arm.plots.plot_plan("family: gpc")
+
+
+def test_a_run_without_steps_is_refused_in_words():
+    with pm.Model() as model:
+        pm.Normal("y", 0.0, 1.0, observed=0.5)
+    result = pymc_arm.sample(model, draws=20, chains=2, cores=1, random_seed=1, progressbar=False)
+    with pytest.raises(ValueError, match="no steps: its model has no parameters"):
+        plots.plot_run(result)

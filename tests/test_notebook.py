@@ -1,0 +1,70 @@
+"""In a notebook: results show as HTML, bars are drawn, and a warning is shown once for each run."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CELLS = {
+    "model": """
+import numpy as np, pymc as pm, pymc_arm
+with pm.Model() as model:
+    p = pm.Beta("p", 1, 1)
+    pm.Binomial("y", n=10, p=p, observed=7)
+with pm.Model() as hard:
+    m = pm.Normal("m", 0, 1, shape=8)
+    pm.StudentT("y", nu=2, mu=m**2, sigma=0.01, observed=np.full(8, 3.0))
+options = dict(draws=20, chains=2, cores=1, random_seed=1)
+""",
+    "plan": "pymc_arm.plan(model)",
+    "bars": "result = pymc_arm.sample(model, **options)",
+    "table": "pymc_arm.compare({'a': result, 'b': result})",
+    "factor": "pymc_arm.bayes_factor(result, result)",
+    "verdict": "pymc_arm.diagnose(result)",
+    "warning": "doubtful = pymc_arm.sample(hard, progressbar=False, **options)",
+}
+
+
+@pytest.fixture(scope="module")
+def outputs():
+    """Return what each cell shows, as a kernel of this interpreter sends it."""
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed")
+    nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    cells = [nbformat.v4.new_code_cell(code) for code in CELLS.values()]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", path)
+        # What Jupyter itself is going to change is not about this package.
+        patch.setenv("PYTHONWARNINGS", "ignore::DeprecationWarning,ignore::FutureWarning")
+        nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    return {name: cell.outputs for name, cell in zip(CELLS, cells, strict=True)}
+
+
+def text_of(outputs):
+    streams = [output.text for output in outputs if output.output_type == "stream"]
+    shown = [str(output.data) for output in outputs if output.output_type == "display_data"]
+    return "\n".join([*streams, *shown])
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+
+@pytest.mark.parametrize("name", ["plan", "table", "factor", "verdict"])
+def test_results_show_as_html(outputs, name):
+    (shown,) = [out for out in outputs[name] if out.output_type == "execute_result"]
+    assert set(shown.data) == {"text/html", "text/plain"}
+    assert shown.data["text/html"].startswith("<div")
+
+
+def test_bars_are_drawn(outputs):
+    """Live ones with ipywidgets; else they are printed, and rich asks nobody to install these."""
+    text = text_of(outputs["bars"])
+    assert "ipywidgets" not in text
+    assert "widget-view" in text or text.count("log Z -2.4") == 2
+
+
+def test_a_warning_is_shown_once(outputs):
+    assert text_of(outputs["warning"]).count("TrustWarning") == 1

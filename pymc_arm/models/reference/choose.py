@@ -24,11 +24,10 @@ from pymc_arm.models.reference.target import SharedTarget
 
 __all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
 
-# Terms times dimension, up to which the prior, which is more robust, is the start: eight schools
-# has 190, a regression with 7 coefficients and 200 rows 1400. Where all variables come in at once
-# and the data are tempered, which takes many moves, the bound is lower: with 3 variables and 31
-# rows (golf putts, 111) the prior took 53 CPU seconds, and the reference 5.
-SMALL, SMALL_TEMPERED = 1000, 100
+# Terms times dimension, up to which the prior is the start: it needs no gradient, whose compilation
+# takes a second or two. Golf putts (3 variables, 31 rows: 111) took 53 CPU seconds from the prior and
+# 5 from a reference, eight schools (190) 18 and 7.
+SMALL = 100
 # A reference with a smaller share of effective draws than this is taken for a failed fit. The worst
 # that worked had 0.026 (stochastic volatility); the bound itself is a guess.
 SMALLEST_OVERLAP = 1e-4
@@ -117,8 +116,7 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
     if discrete:
         return Choice(path, f"starts at the prior: {', '.join(discrete)} is discrete")
     work = density.count * layout.dimension
-    tempered = any(step.coordinate is None for step in path.plan.steps)
-    if work <= (SMALL_TEMPERED if tempered else SMALL):
+    if work <= SMALL:
         reason = f"{density.count} terms of {layout.dimension} coordinates are quick from there"
         return Choice(path, f"starts at the prior: {reason}")
     if not density.gradient.available():

@@ -17,6 +17,8 @@ __all__ = ["find_summits", "prior_spread"]
 
 # The climbs pause after so many steps in all; each pause is a candidate.
 PAUSES = (5, 10, 20, 40)
+# Starts besides prior draws, and how far from zero: as Stan starts, in unbounded coordinates.
+NEAR_STARTS, NEAR = 4, 2.0
 # A climb has ended at a summit if another step would gain less, in nats.
 REACHED = 0.1
 # The relative error of a slope from which on values are noise. Third derivatives give errors of
@@ -49,9 +51,11 @@ def find_summits(
     scale: np.ndarray,
     starts: int,
 ) -> tuple[list[Laplace], int]:
-    """Climb from prior draws, and return a Gaussian for each distinct summit, the best first."""
+    """Climb from prior draws and from near zero; return a Gaussian for each summit, best first."""
     points = view.from_model(prior)[0]
     points = points[np.isfinite(points).all(axis=1)][:starts]
+    # Draws of a vague prior (a precision of e^-700) may all be where nothing is known.
+    points = np.concatenate([points, rng.uniform(-NEAR, NEAR, (NEAR_STARTS, len(scale)))])
     # Where logits overflow there is no gradient: nearer to the middle there is.
     values = view(points)[0]
     for nearer in (0.3, 0.1, 0.03, 0.01, 0.0):

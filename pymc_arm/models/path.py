@@ -25,7 +25,15 @@ from pymc_arm.models.integrate import (
     rough_rule,
 )
 from pymc_arm.models.marginal import MarginalSpace, independent_sets
-from pymc_arm.models.moves import KERNELS, LARGEST_REPEATS, FrozenSweep, Identity, MoveTarget, Sweep, View
+from pymc_arm.models.moves import (
+    KERNELS,
+    LARGEST_REPEATS,
+    FrozenSweep,
+    Identity,
+    MoveTarget,
+    Sweep,
+    View,
+)
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.prior import PriorSampler

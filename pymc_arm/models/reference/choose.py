@@ -25,8 +25,8 @@ from pymc_arm.models.reference.target import SharedTarget
 __all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
 
 # Terms times dimension, up to which the prior is the start: it needs no gradient, whose compilation
-# takes a second or two. Golf putts (3 variables, 31 rows: 111) took 53 CPU seconds from the prior and
-# 5 from a reference, eight schools (190) 18 and 7.
+# takes a second or two. Golf putts (3 variables, 31 rows: 111) took 53 CPU seconds from the prior
+# and 5 from a reference, eight schools (190) 18 and 7.
 SMALL = 100
 # A reference with a smaller share of effective draws than this is taken for a failed fit. The worst
 # that worked had 0.026 (stochastic volatility); the bound itself is a guess.

@@ -198,7 +198,8 @@ class GroupTarget(SharedTarget):
         both = np.concatenate([means[good], np.log(widths[good])], axis=1)
         fitted = np.linalg.lstsq(design, both, rcond=None)[0]
         if np.isfinite(fitted).all():
-            self.focus = Focus(center, *np.split(fitted, 2, axis=1), self._spacing)
+            means, log_widths = np.split(fitted, 2, axis=1)
+            self.focus = Focus(center, means, log_widths, self._spacing)
 
     def check(self, points: np.ndarray) -> None:
         """Compare with twice as many nodes, and with nodes that take nothing for granted.
@@ -209,8 +210,9 @@ class GroupTarget(SharedTarget):
             If the two differ.
         """
         points = points[:CHECKED]
-        parts = (self.path.plan, self.path.density, {}, self.path.log_normalizer, self.collapsed)
-        space = MarginalSpace(*parts).fit_to(self.complete(np.random.default_rng(0), points))
+        path = self.path
+        space = MarginalSpace(path.plan, path.density, {}, path.log_normalizer, self.collapsed)
+        space = space.fit_to(self.complete(np.random.default_rng(0), points))
         other = space.draw_log_ratio(np.random.default_rng(1), points[:, self.kept])
         for spacing in SPACINGS:
             self._set_spacing(0.5 * spacing)

@@ -26,8 +26,8 @@ __all__ = ["Guard", "check_reference"]
 # Particles of the small run. A mode with a tenth of Z then holds 15 of them; with 50, five.
 PARTICLES = 150
 PRIOR_DRAWS = 2000
-# Sweeps of a move: Z-hat is unbiased however short they are, and what has a mode of its own is found
-# by particles that start there.
+# Sweeps of a move: Z-hat is unbiased however short they are, and a mode is found by particles that
+# start near it.
 SWEEPS = 3
 # A false alarm at most once in so many runs, and the share of particles that must lie outside.
 FACTOR = 100.0

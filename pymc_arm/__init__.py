@@ -25,7 +25,7 @@ from pymc_arm.errors import (
     TrustWarning,
     ZeroEvidenceWarning,
 )
-from pymc_arm.evidence.verdict import Reason, Report
+from pymc_arm.estimation.verdict import Reason, Report
 from pymc_arm.families import Family, Match, known_families, register, unregister
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.sampling import plan, sample, sample_path

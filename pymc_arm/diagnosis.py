@@ -1,4 +1,4 @@
-"""The verdict on a result: its facts are read here, and judged by :mod:`pymc_arm.evidence`."""
+"""The verdict on a result: its facts are read here, and judged by :mod:`pymc_arm.estimation`."""
 
 import warnings
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ import xarray as xr
 
 from pymc_arm._compat import InferenceTree, get_group, set_attributes
 from pymc_arm.errors import TrustWarning, callers_level
-from pymc_arm.evidence.estimate import Evidence
-from pymc_arm.evidence.verdict import Facts, Report, StepFacts, judge
+from pymc_arm.estimation.estimate import Evidence
+from pymc_arm.estimation.verdict import Facts, Report, StepFacts, judge
 from pymc_arm.running.summary import RunSummary
 
 __all__ = ["attach_verdict", "diagnose", "read_facts"]

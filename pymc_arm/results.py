@@ -15,9 +15,9 @@ import xarray as xr
 from pymc_arm._compat import InferenceTree, make_tree
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.resampling import normalize
-from pymc_arm.evidence.convergence import effective_sizes, split_r_hat
-from pymc_arm.evidence.draws import deal_out
-from pymc_arm.evidence.estimate import (
+from pymc_arm.estimation.convergence import effective_sizes, split_r_hat
+from pymc_arm.estimation.draws import deal_out
+from pymc_arm.estimation.estimate import (
     PREDICTION_FREEDOM,
     Estimates,
     Evidence,

@@ -438,7 +438,7 @@ def sample_path(
         R_tot for ``allocation="optimal"``; by default ``draws`` a step.
     refine
         As in :func:`sample`; it needs a path that is
-        :class:`~pymc_arm.evidence.spaces.Refinable`.
+        :class:`~pymc_arm.estimation.spaces.Refinable`.
     coords, dims
         Labels for the draws, as in ArviZ.
     settings

@@ -46,9 +46,9 @@ def test_the_algorithm_is_numpy_only(path):
     assert not foreign(path, ("numpy",), ("algorithm",))
 
 
-@pytest.mark.parametrize("path", room("evidence"), ids=lambda p: p.name)
-def test_evidence_is_numpy_and_scipy_only(path):
-    assert not foreign(path, ("numpy", "scipy"), ("algorithm", "evidence"))
+@pytest.mark.parametrize("path", room("estimation"), ids=lambda p: p.name)
+def test_estimation_is_numpy_and_scipy_only(path):
+    assert not foreign(path, ("numpy", "scipy"), ("algorithm", "estimation"))
 
 
 @pytest.mark.parametrize("path", room("running"), ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -10,7 +10,7 @@ be chosen when it is reached (:meth:`Path.advance`), because a step that is too 
 split in two while the particles are at hand.
 
 What other parts of a run may ask of a path has interfaces of its own: where log Z is refined
-(:class:`pymc_arm.evidence.spaces.Refinable`), how much memory it takes
+(:class:`pymc_arm.estimation.spaces.Refinable`), how much memory it takes
 (:class:`pymc_arm.running.memory.Measured`) and where its chains run
 (:class:`pymc_arm.running.placement.Placed`).
 """

@@ -27,7 +27,7 @@ import pymc as pm
 import scipy
 
 from pymc_arm._compat import InferenceTree, get_group, has_group
-from pymc_arm.evidence.estimate import ROUNDING
+from pymc_arm.estimation.estimate import ROUNDING
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.path import name_term

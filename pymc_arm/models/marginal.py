@@ -1,7 +1,7 @@
 """Coordinates that share no term can be drawn given all others, each from a grid of its own.
 
 Group effects, labels, missing values and the like are simple given what they depend on, however
-bent or bumpy all of them are together: then q of :mod:`pymc_arm.evidence.refine` need not know
+bent or bumpy all of them are together: then q of :mod:`pymc_arm.estimation.refine` need not know
 them.
 """
 

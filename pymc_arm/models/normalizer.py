@@ -15,8 +15,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.errors import ArmWarning, callers_level
-from pymc_arm.evidence.approximation import SinhArcsinhStudent
-from pymc_arm.evidence.bridge import bridge
+from pymc_arm.estimation.approximation import SinhArcsinhStudent
+from pymc_arm.estimation.bridge import bridge
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.support import Support
 from pymc_arm.models.terms import Layout, VariableSlice

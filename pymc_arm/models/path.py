@@ -12,7 +12,7 @@ import numpy as np
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.resampling import effective_sample_size
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
+from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.coloring import color_coordinates
 from pymc_arm.models.density import CHUNK, LogDensity
 from pymc_arm.models.integrate import (

@@ -18,7 +18,7 @@ from pymc_arm.algorithm.path import Particles, Path, Position
 from pymc_arm.algorithm.resampling import SCHEMES
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.errors import ChainError
-from pymc_arm.evidence.bridge import Bridge
+from pymc_arm.estimation.bridge import Bridge
 
 __all__ = [
     "Chain",

@@ -15,7 +15,7 @@ from pymc_arm.algorithm.allocation import increment_variances, optimal_counts
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.path import Moved, Particles, Path, Position, Proposal, Smoothed
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.evidence.spaces import Refinable, RefinementSpace
+from pymc_arm.estimation.spaces import Refinable, RefinementSpace
 from pymc_arm.running.memory import fixed_bytes, particle_bytes
 from pymc_arm.running.placement import Placement, Preparable, placement_of
 

@@ -19,10 +19,10 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.errors import TimeLimitError
-from pymc_arm.evidence.bridge import Bridge
-from pymc_arm.evidence.modes import PRIOR_STARTS, Summit, search_modes
-from pymc_arm.evidence.refine import NEGLIGIBLE_SHARE, refine_chains
-from pymc_arm.evidence.spaces import Refinable, StartedElsewhere
+from pymc_arm.estimation.bridge import Bridge
+from pymc_arm.estimation.modes import PRIOR_STARTS, Summit, search_modes
+from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, refine_chains
+from pymc_arm.estimation.spaces import Refinable, StartedElsewhere
 from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
 from pymc_arm.running.chains import Chain, Task

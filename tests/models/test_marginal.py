@@ -7,7 +7,7 @@ from scipy import stats
 
 import pymc_arm
 from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.evidence.spaces import FullSpace
+from pymc_arm.estimation.spaces import FullSpace
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.integrate import (
     Reference,

@@ -172,7 +172,7 @@ def test_lkj_prior_is_renormalised(dimension: int, eta: float) -> None:
     # The log-density, corrected, must integrate to one over forward draws of another scale:
     # E[f(x) / q(x)] under q, with q a wide Student-t around the prior draws.
     from pymc_arm.algorithm.resampling import log_mean_exp
-    from pymc_arm.evidence.approximation import SinhArcsinhStudent
+    from pymc_arm.estimation.approximation import SinhArcsinhStudent
     from pymc_arm.models.compiled import compile_model
 
     with pm.Model() as model:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_arm.evidence.approximation.funnel import find_driving_coordinate
+from pymc_arm.estimation.approximation.funnel import find_driving_coordinate
 from pymc_arm.models.moves.student import LARGEST, Rows
 
 __all__ = ["Straightened"]

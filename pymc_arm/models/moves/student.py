@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pymc_arm.evidence.approximation.covariance import covariance_of, score_covariance, shrink
+from pymc_arm.estimation.approximation.covariance import covariance_of, score_covariance, shrink
 
 __all__ = ["CrossFit", "Rows", "Student", "independent_halves"]
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
-from pymc_arm.evidence.approximation.covariance import score_covariance
+from pymc_arm.estimation.approximation.covariance import score_covariance
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.hamiltonian import Sweeps, move

@@ -16,7 +16,7 @@ import numpy as np
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.evidence.estimate import Evidence
+from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.running.processors import one_blas_thread

@@ -15,8 +15,8 @@ import numpy as np
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.resampling import effective_sample_size
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.evidence.refine import FIRST_PROPOSALS
-from pymc_arm.evidence.spaces import FullSpace, RefinementSpace
+from pymc_arm.estimation.refine import FIRST_PROPOSALS
+from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.fit import Reference

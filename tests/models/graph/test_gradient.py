@@ -6,9 +6,9 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_arm.evidence.approximation import SinhArcsinhStudent
-from pymc_arm.evidence.refine import refine_chains
-from pymc_arm.evidence.spaces import FullSpace
+from pymc_arm.estimation.approximation import SinhArcsinhStudent
+from pymc_arm.estimation.refine import refine_chains
+from pymc_arm.estimation.spaces import FullSpace
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep
 from pymc_arm.models.moves.student import Student

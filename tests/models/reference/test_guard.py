@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_arm import run
-from pymc_arm.evidence.estimate import Evidence
+from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 import pymc_arm
 from pymc_arm._compat import get_group
-from pymc_arm.evidence.draws import deal_out
+from pymc_arm.estimation.draws import deal_out
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.testing import TiltedNormals
 

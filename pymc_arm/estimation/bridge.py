@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.algorithm.resampling import effective_share, log_mean_exp
-from pymc_arm.evidence.convergence import LARGEST_PARETO_K, pareto_k
+from pymc_arm.estimation.convergence import LARGEST_PARETO_K, pareto_k
 
 __all__ = ["Bridge", "bridge", "importance"]
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.evidence.bridge import Bridge
+from pymc_arm.estimation.bridge import Bridge
 
 __all__ = ["Estimates", "Evidence", "disagreement_limit", "pool", "select_estimate"]
 
@@ -58,7 +58,7 @@ def pool(log_evidences: Sequence[float], predicted_variances: Sequence[float]) -
 
     Examples
     --------
-    >>> from pymc_arm.evidence.estimate import pool
+    >>> from pymc_arm.estimation.estimate import pool
     >>> pool([-1.0, -1.0], [0.0, 0.0])
     Evidence(log_evidence=-1.0, standard_error=1e-06, degrees_of_freedom=1)
     """

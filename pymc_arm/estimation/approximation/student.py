@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pymc_arm.evidence.approximation.covariance import score_covariance, shrink
+from pymc_arm.estimation.approximation.covariance import score_covariance, shrink
 
 __all__ = ["SinhArcsinhStudent", "regular_covariance", "whiten"]
 

@@ -5,8 +5,11 @@ import pytest
 import scipy.stats
 
 from pymc_arm.algorithm.resampling import effective_share
-from pymc_arm.evidence.approximation import FunnelStudent, SinhArcsinhStudent, fit
-from pymc_arm.evidence.approximation.funnel import ConditionalLocationScale, find_driving_coordinate
+from pymc_arm.estimation.approximation import FunnelStudent, SinhArcsinhStudent, fit
+from pymc_arm.estimation.approximation.funnel import (
+    ConditionalLocationScale,
+    find_driving_coordinate,
+)
 
 
 def funnel(rng: np.random.Generator, size: int, others: int = 3) -> np.ndarray:

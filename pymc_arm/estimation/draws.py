@@ -35,7 +35,7 @@ def deal_out(
     Examples
     --------
     >>> import numpy as np
-    >>> from pymc_arm.evidence.draws import deal_out
+    >>> from pymc_arm.estimation.draws import deal_out
     >>> first, second = deal_out(np.random.default_rng(1), np.array([0.0, 0.0]), [3, 3])
     >>> sorted([*first.tolist(), *second.tolist()])
     [0, 1, 2, 3, 4, 5]

@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 import scipy
 
-from pymc_arm.evidence.bridge import SMALLEST_OVERLAP
-from pymc_arm.evidence.convergence import LARGEST_PARETO_K, largest_sound_r_hat
-from pymc_arm.evidence.estimate import Evidence, disagreement_limit
+from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
+from pymc_arm.estimation.convergence import LARGEST_PARETO_K, largest_sound_r_hat
+from pymc_arm.estimation.estimate import Evidence, disagreement_limit
 
 __all__ = ["Facts", "Reason", "Report", "StepFacts", "judge"]
 

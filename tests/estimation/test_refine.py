@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.evidence import refine
-from pymc_arm.evidence.bridge import bridge
-from pymc_arm.evidence.refine import refine_chains
+from pymc_arm.estimation import refine
+from pymc_arm.estimation.bridge import bridge
+from pymc_arm.estimation.refine import refine_chains
 from pymc_arm.running.forked import map_forked
 
 DIMENSION = 4

@@ -10,8 +10,8 @@ from scipy import stats
 
 import pymc_arm
 from pymc_arm._compat import get_group
-from pymc_arm.evidence.approximation import Combined, SinhArcsinhStudent
-from pymc_arm.evidence.modes import search_modes
+from pymc_arm.estimation.approximation import Combined, SinhArcsinhStudent
+from pymc_arm.estimation.modes import search_modes
 from pymc_arm.models.compiled import compile_model
 
 

@@ -12,8 +12,8 @@ from typing import ClassVar
 import numpy as np
 import scipy
 
-from pymc_arm.evidence.approximation.covariance import shrink
-from pymc_arm.evidence.approximation.student import SinhArcsinhStudent
+from pymc_arm.estimation.approximation.covariance import shrink
+from pymc_arm.estimation.approximation.student import SinhArcsinhStudent
 
 __all__ = ["FunnelStudent", "find_driving_coordinate"]
 

@@ -4,7 +4,7 @@ Particles that never met a narrow mode can't tell that it is there, and chains t
 number. So after exploring the log-density is climbed, from prior draws, from dispersed points and
 from the particles, and the mass of each summit is estimated by Laplace's method. A summit with a
 good part of Z and without its part of the particles becomes a component of q, and draws of that
-decide its mass (:mod:`pymc_arm.evidence.refine`). The search needs no randomness of the run, and
+decide its mass (:mod:`pymc_arm.estimation.refine`). The search needs no randomness of the run, and
 costs a few hundred evaluations of each of its starting points.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import scipy
 
-from pymc_arm.evidence.approximation import SinhArcsinhStudent
-from pymc_arm.evidence.approximation.covariance import shrink
-from pymc_arm.evidence.spaces import RefinementSpace
+from pymc_arm.estimation.approximation import SinhArcsinhStudent
+from pymc_arm.estimation.approximation.covariance import shrink
+from pymc_arm.estimation.spaces import RefinementSpace
 
 __all__ = ["Summit", "search_modes"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_arm.evidence.approximation.student import regular_covariance, whiten
+from pymc_arm.estimation.approximation.student import regular_covariance, whiten
 
 __all__ = ["Mixture"]
 

@@ -2,11 +2,11 @@
 
 The telescoping product carries the noise of every step. A density q fitted to the final cloud is
 one short step away from the posterior, and the optimal bridge between the two
-(:mod:`pymc_arm.evidence.bridge`) measures that step from both sides: the standard deviation of
+(:mod:`pymc_arm.estimation.bridge`) measures that step from both sides: the standard deviation of
 log Z falls from a few tenths to a few thousandths. Each chain is judged with a q that was fitted to
 the other chains, so that q never sees the draws it is judged on, and how well the two overlap says
 whether to believe it. What is simple given the rest (labels, group effects) need not be known to q:
-see :mod:`pymc_arm.evidence.spaces`.
+see :mod:`pymc_arm.estimation.spaces`.
 
 Draws that judge one q have fitted another, which makes the bridges dependent. Where q is of the
 right family, its error is linear in the draws it was fitted to, and the error of a bridge is
@@ -34,10 +34,10 @@ import numpy as np
 
 from pymc_arm.algorithm.path import join, select
 from pymc_arm.algorithm.resampling import log_mean_exp, log_sum_exp, multinomial, normalize
-from pymc_arm.evidence.approximation import Approximation, Combined, fit
-from pymc_arm.evidence.bridge import Bridge, bridge, importance, sides_differ
-from pymc_arm.evidence.modes import Summit
-from pymc_arm.evidence.spaces import RefinementSpace
+from pymc_arm.estimation.approximation import Approximation, Combined, fit
+from pymc_arm.estimation.bridge import Bridge, bridge, importance, sides_differ
+from pymc_arm.estimation.modes import Summit
+from pymc_arm.estimation.spaces import RefinementSpace
 
 __all__ = ["refine_chains"]
 

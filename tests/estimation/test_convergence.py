@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_arm.evidence.convergence import (
+from pymc_arm.estimation.convergence import (
     LARGEST_PARETO_K,
     effective_sizes,
     largest_sound_r_hat,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pymc_arm.evidence.estimate import Evidence
-from pymc_arm.evidence.verdict import Facts, StepFacts, judge
+from pymc_arm.estimation.estimate import Evidence
+from pymc_arm.estimation.verdict import Facts, StepFacts, judge
 
 STEPS = StepFacts(
     effective_fraction=np.full((4, 3), 0.8),

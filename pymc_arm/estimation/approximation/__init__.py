@@ -1,6 +1,6 @@
 """Densities fitted to a cloud of draws: a Student-t with skewed marginals, a funnel, or a mixture.
 
-They serve the bridge of :mod:`pymc_arm.evidence.refine`, so they have to be normalised, easy to
+They serve the bridge of :mod:`pymc_arm.estimation.refine`, so they have to be normalised, easy to
 draw from, and somewhat wider than the posterior rather than narrower.
 """
 
@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 
 from pymc_arm.algorithm.resampling import effective_share
-from pymc_arm.evidence.approximation.combined import Combined
-from pymc_arm.evidence.approximation.funnel import FunnelStudent, find_driving_coordinate
-from pymc_arm.evidence.approximation.mixture import Mixture
-from pymc_arm.evidence.approximation.student import SinhArcsinhStudent
+from pymc_arm.estimation.approximation.combined import Combined
+from pymc_arm.estimation.approximation.funnel import FunnelStudent, find_driving_coordinate
+from pymc_arm.estimation.approximation.mixture import Mixture
+from pymc_arm.estimation.approximation.student import SinhArcsinhStudent
 
 __all__ = ["Approximation", "Combined", "FunnelStudent", "Mixture", "SinhArcsinhStudent", "fit"]
 

@@ -41,7 +41,7 @@ def pareto_k(log_weights: np.ndarray) -> float:
     Squared reciprocals of uniform draws have a tail of shape 2.
 
     >>> import numpy as np
-    >>> from pymc_arm.evidence.convergence import pareto_k
+    >>> from pymc_arm.estimation.convergence import pareto_k
     >>> uniform = np.random.default_rng(1).random(20_000)
     >>> round(pareto_k(-2 * np.log(uniform)))
     2

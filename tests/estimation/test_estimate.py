@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pymc_arm.evidence.bridge import Bridge
-from pymc_arm.evidence.estimate import select_estimate
+from pymc_arm.estimation.bridge import Bridge
+from pymc_arm.estimation.estimate import select_estimate
 
 SOUND = Bridge(-10.0, 1e-6, 5e-7, 0.9, 1, bridge_k=0.1, weight_k=0.1, effective_draws=1e4)
 NOISE = [0.01, -0.02, 0.015, -0.005]

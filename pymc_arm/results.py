@@ -168,16 +168,19 @@ def make_inference_tree(
     dims: Mapping[str, Sequence[str]] | None = None,
     observed: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
+    posterior: xr.Dataset | None = None,
 ) -> InferenceTree:
-    """Build the result of a run."""
+    """Build the result of a run, with the draws of its chains or with those that were given."""
     # A chain that ended without particles has no draws; the others keep their numbers.
-    alive = [number for number, chain in enumerate(chains) if chain.draws]
+    alive = [number for number, chain in enumerate(chains) if chain.draws and posterior is None]
     coords, dims = {**(coords or {}), "chain": pd.Index(alive)}, dict(dims or {})
     draws = {
         name: np.stack([chains[number].draws[name] for number in alive])
         for name in (chains[alive[0]].draws if alive else {})
     }
     groups = {"posterior": make_dataset(draws, ("chain", "draw"), coords, dims)} if draws else {}
+    if posterior is not None:
+        groups["posterior"] = posterior.copy()
     groups["sample_stats"] = _sample_stats(chains, estimates.chosen)
     groups["arm"] = _history(chains)
     if observed:

@@ -24,7 +24,11 @@ from pymc_arm.estimation.estimate import stands
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.given_data import check_data
 from pymc_arm.models.given_draws import read_draws
-from pymc_arm.models.reference import ReferencePath, fit_reference_to_draws
+from pymc_arm.models.reference import (
+    ReferencePath,
+    check_reference,
+    fit_reference_to_draws,
+)
 from pymc_arm.results import make_inference_tree
 from pymc_arm.running.backends import make_runner
 from pymc_arm.running.given import Given, bridge_draws
@@ -184,7 +188,8 @@ def _by_path(
 ) -> Outcome:
     """Go from a q that is fitted to the draws to the posterior in small steps, if that is possible.
 
-    The chains of the path explore and refine as those of :func:`sample` do.
+    The chains of the path explore and refine as those of :func:`sample` do. Where a small run from
+    the prior contradicts them, the bridge stays, with its verdict.
     """
     points = given.points.reshape(given.size, -1)
     points = points[:: -(-len(points) // MOST_FITTED)]
@@ -197,7 +202,10 @@ def _by_path(
     from_q = ReferencePath(path, reference)
     run = PathRun(from_q, replace(options, random_seed=rng), from_q.settings(), identity=dict)
     outcome = run_path(run, make_runner(options.cores, None, options.progressbar))
+    guard = check_reference(from_q, outcome.estimates.evidence)
+    if not guard.agrees:
+        return bridged
     kept = ("given_chains", "given_draws", "given_r_hat", "given_r_hat_variable", "given_ess")
     facts = {name: getattr(bridged.summary, name) for name in (*kept, "divergences")}
-    summary = replace(outcome.summary, start="draws", draws_from="given", bridged=False, **facts)
-    return replace(outcome, summary=summary)
+    facts |= {"start": "draws", "draws_from": "given", "bridged": False, "guard": guard.reason}
+    return replace(outcome, summary=replace(outcome.summary, **facts))

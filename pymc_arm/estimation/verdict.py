@@ -175,29 +175,33 @@ def judge(facts: Facts) -> Report:
     found = _find_reasons(facts)
     reasons = tuple(reason for reason, _ in (f for f in found if f is not None))
     failed = any(severe for _, severe in (f for f in found if f is not None))
-    notes: tuple[str, ...] = ()
-    if facts.given is not None and facts.given.bridged:
-        pass  # what was done about draws is among the reasons
-    elif facts.repaired:
-        one = facts.repaired == 1
-        modes = "A mode" if one else f"{facts.repaired} modes"
-        share = f"{100 * facts.repaired_share:.0f} % of Z"
-        notes = (
-            f"{modes} that exploring missed {'was' if one else 'were'} found by a search, and "
-            f"weighed by draws of q: {share}.",
-        )
-    elif facts.refuted:
-        notes = (
-            "Particles had the wrong shares of the posterior; draws of q, which reaches all of "
-            "them, have the last word.",
-        )
     return Report(
         "failed" if failed else "caution" if reasons else "ok",
         reasons,
-        notes,
+        _notes(facts),
         facts.r_hat,
         facts.effective,
     )
+
+
+def _notes(facts: Facts) -> tuple[str, ...]:
+    """Say what was done about particles; what was done about given draws is among the reasons."""
+    if facts.given is not None and facts.given.bridged:
+        return ()
+    if facts.repaired:
+        one = facts.repaired == 1
+        modes = "A mode" if one else f"{facts.repaired} modes"
+        share = f"{100 * facts.repaired_share:.0f} % of Z"
+        return (
+            f"{modes} that exploring missed {'was' if one else 'were'} found by a search, and "
+            f"weighed by draws of q: {share}.",
+        )
+    if facts.refuted:
+        return (
+            "Particles had the wrong shares of the posterior; draws of q, which reaches all of "
+            "them, have the last word.",
+        )
+    return ()
 
 
 def _nothing_left(facts: Facts) -> Reason:

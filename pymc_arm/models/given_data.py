@@ -29,7 +29,9 @@ def check_data(idata: InferenceTree, model: pm.Model) -> None:
             continue
         stored = get_group(idata, group)
         for name in own.keys() & set(stored.data_vars):
-            difference = _difference(np.ma.asarray(own[name]), np.asarray(stored[name].values))
+            # ArviZ stores a single number as a row of one.
+            mine = np.ma.atleast_1d(np.ma.asarray(own[name]))
+            difference = _difference(mine, np.atleast_1d(stored[name].values))
             if difference:
                 raise DrawsError(
                     f"The draws are not of this model's data: {name!r} {difference} in {group} of "

@@ -45,8 +45,8 @@ TIMES = 3
 FEWEST_BLOCKS = 10
 # More columns than this are not all looked at, as in results.py.
 MOST_COLUMNS = 500
-# A summit with this share of Z and none of the draws: they are somewhere else altogether.
-ELSEWHERE = 0.999
+# Modes with this share of Z that hold next to none of the draws: those are somewhere else.
+ELSEWHERE = 0.99
 CHANCE = 1e-3
 
 
@@ -113,7 +113,7 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
         bridges, summits = _bridge(path, parts, rng, workers)
     bridges = [_count_dependence(b, given) for b in bridges]
     recorded = describe_modes(summits, bridges)
-    _refuse_elsewhere(summits)
+    _refuse_elsewhere(summits, recorded.get("repaired_share", 0.0))
     seconds = (time.perf_counter() - started) / len(parts)
     chains = [_as_chain(path, p, b, seconds) for p, b in zip(parts, bridges, strict=True)]
     summary = RunSummary(
@@ -230,17 +230,18 @@ def _count_dependence(bridge: Bridge, given: Given) -> Bridge:
     return replace(bridge, variance=bridge.variance + 2 * more * bridge.cloud_variance)
 
 
-def _refuse_elsewhere(summits: Sequence[Summit]) -> None:
-    """Refuse draws that have next to none of Z."""
-    for summit in summits:
-        if summit.missed and summit.found_share == 0 and summit.expected_share > ELSEWHERE:
-            raise DrawsError(
-                "The draws are not where the posterior of this model is: a search has found a "
-                f"mode with a mass of about exp({summit.log_mass:.1f}), more than "
-                f"{100 * ELSEWHERE:.1f} % of Z, and none of the draws. They are of another model "
-                "or of other data, or the sampler got stuck: sample this model again, or call "
-                "pymc_arm.sample."
-            )
+def _refuse_elsewhere(summits: Sequence[Summit], share: float) -> None:
+    """Refuse draws that have next to none of Z; ``share`` is that of modes they have missed."""
+    missed = [summit for summit in summits if summit.missed]
+    if share < ELSEWHERE or not missed:
+        return
+    heaviest = max(missed, key=lambda summit: summit.log_mass)
+    raise DrawsError(
+        "The draws are not where the posterior of this model is: a search has found a mode with a "
+        f"mass of about exp({heaviest.log_mass:.1f}), {100 * share:.1f} % of Z, that holds "
+        f"{100 * heaviest.found_share:.1g} % of the draws. They are of another model or of other "
+        "data, or the sampler got stuck: sample this model again, or call pymc_arm.sample."
+    )
 
 
 def _shift(

@@ -4,8 +4,8 @@
 the suite (by default those of the peer comparison) with nutpie or ``pm.sample`` in their defaults,
 and hands the draws to ``evidence``. Printed are the error of log Z, the standard error, their ratio
 z, the verdict, whether it came by a bridge or a path, and what it took after NUTS, compilation
-included: CPU seconds of all processes, and the wall time. The last line counts: how many are within four standard errors, how
-many of the others have a verdict that is not ok.
+included: CPU seconds of all processes, and the wall time. The last line counts how many are within
+four standard errors, and how many of the others have a verdict that is not ok.
 """
 
 import argparse
@@ -43,9 +43,8 @@ def main(arguments: list[str]) -> None:
         parser.error(f"no model is called {sorted(unknown)}; they are {', '.join(PROBLEMS)}")
     warnings.simplefilter("ignore")
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    print(
-        f"{'model':38s}{'error':>9s}{'se':>9s}{'z':>7s}  {'verdict':9s}{'by':8s}{'cpu':>6s}{'wall':>6s}"
-    )
+    print(f"{'model':38s}{'error':>9s}{'se':>9s}{'z':>7s}  {'verdict':9s}{'by':8s}", end="")
+    print(f"{'cpu':>6s}{'wall':>6s}")
     found = []
     for name in names:
         for seed in range(1, options.repeats + 1):

@@ -9,7 +9,6 @@ import pymc as pm
 import xarray as xr
 
 from pymc_arm._compat import (
-    COMPILING,
     InferenceTree,
     constant_data,
     coords_and_dims,
@@ -35,6 +34,7 @@ from pymc_arm.running.given import Given, bridge_draws
 from pymc_arm.running.options import Options
 from pymc_arm.running.processors import available_cores
 from pymc_arm.running.run import Outcome, PathRun, run_path
+from pymc_arm.running.summary import RunSummary
 
 __all__ = ["evidence"]
 
@@ -110,12 +110,12 @@ def evidence(
     model = find_model(model)
     posterior = _posterior(idata)
     check_data(idata, model)
-    with COMPILING:
-        model_path = compile_model(model, backend=backend)
+    model_path = compile_model(model, backend=backend)
     _check_space(model_path)
+    layout = model_path.plan.layout
     given = Given(
         read_draws(posterior, model, model_path),
-        [model_path.plan.layout.label(k) for k in range(model_path.plan.layout.dimension)],
+        [layout.label(coordinate) for coordinate in range(layout.dimension)],
         _divergences(idata),
         float(idata.attrs.get("independent_draws", np.nan)),
     )
@@ -124,18 +124,11 @@ def evidence(
     bridges = [chain.refined for chain in outcome.chains if chain.refined is not None]
     if path and not stands(bridges):
         outcome = _by_path(model_path, given, outcome, options, rng)
-    summary = outcome.summary
     coords, dims = coords_and_dims(model)
-    recorded = {
-        **replace(summary, family="generic", **model_path.describe_model()).to_attrs(),
-        "r_hat": summary.given_r_hat,
-        "r_hat_variable": summary.given_r_hat_variable,
-        "ess": summary.given_ess,
-    }
     result = make_inference_tree(
         outcome.chains,
         outcome.estimates,
-        recorded,
+        _attributes(outcome.summary, model_path),
         coords=coords,
         dims=dims,
         observed=observed_data(model),
@@ -143,6 +136,18 @@ def evidence(
         posterior=posterior,
     )
     return attach_verdict(result)
+
+
+def _attributes(summary: RunSummary, path: ModelPath) -> dict[str, Any]:
+    """Return the attributes of the result; R-hat and so on are those of the given draws."""
+    return {
+        **summary.to_attrs(),
+        **path.describe_model(),
+        "family": "generic",
+        "r_hat": summary.given_r_hat,
+        "r_hat_variable": summary.given_r_hat_variable,
+        "ess": summary.given_ess,
+    }
 
 
 def _posterior(idata: Any) -> xr.Dataset:
@@ -206,6 +211,8 @@ def _by_path(
     if not guard.agrees:
         return bridged
     kept = ("given_chains", "given_draws", "given_r_hat", "given_r_hat_variable", "given_ess")
-    facts = {name: getattr(bridged.summary, name) for name in (*kept, "divergences")}
+    facts: dict[str, Any] = {
+        name: getattr(bridged.summary, name) for name in (*kept, "divergences")
+    }
     facts |= {"start": "draws", "draws_from": "given", "bridged": False, "guard": guard.reason}
     return replace(outcome, summary=replace(outcome.summary, **facts))

@@ -114,8 +114,9 @@ def _different_chains(given: GivenDraws) -> Found:
         "pymc_arm.sample, which weighs modes.",
         variables=(given.r_hat_variable,),
     )
-    # Draws of q that refute the draws have weighed what the chains disagree about.
-    return reason, given.r_hat > max(SEVERE_R_HAT, by_chance) and not given.refuted
+    # A q that can stand for the posterior has weighed what the chains disagree about.
+    weighed = given.refuted or np.isfinite(given.shift)
+    return reason, given.r_hat > max(SEVERE_R_HAT, by_chance) and not weighed
 
 
 def _one_chain(given: GivenDraws) -> Found:
@@ -145,12 +146,13 @@ def _few_draws(given: GivenDraws) -> Found:
 
 def _refuted(given: GivenDraws) -> Found:
     """Report draws that draws of q by weight contradict."""
-    if given.repaired_share > 0:
+    share = given.repaired_share
+    if share > 0:
         reason = Reason(
             "missed mode",
-            f"The draws have missed a mode with {100 * given.repaired_share:.0f} % of Z, which a "
-            "search has found, and draws of q have weighed.",
-            "log Z counts it, your draws do not: call pymc_arm.sample.",
+            f"{100 * share:.0f} % of Z is in modes that a search has found and draws of q have "
+            "weighed: the draws have missed them, or have the wrong share of them.",
+            "log Z counts them as they are, your draws do not: call pymc_arm.sample.",
         )
         return reason, False
     limit = max(LARGEST_SHIFT, given.shift_limit) if given.shift_limit > 0 else np.inf

@@ -167,22 +167,32 @@ def _to_points(draws: Draws, model: pm.Model, path: ModelPath, sizes: _Sizes) ->
         results = _functions[path](draws)
     values, again = results[::2], results[1::2]
     for rv, value, back in zip(model.free_RVs, values, again, strict=True):
-        rows = len(value)
-        at_edge = np.isinf(value.reshape(rows, -1)).any(axis=1)
-        own = draws[rv.name].astype(float).reshape(rows, -1)
-        back = back.astype(float).reshape(rows, -1)
-        scale = np.maximum(np.abs(own), np.abs(own).max(axis=1, keepdims=True, initial=0.0))
-        wrong = ~(np.abs(back - own) <= TOLERANCE * scale) & ~at_edge[:, None]
-        wrong |= np.isnan(value.reshape(rows, -1)).any(axis=1, keepdims=True)
         transform = model.rvs_to_transforms.get(rv)
-        if wrong.any():
-            row, column = (int(k) for k in np.argwhere(wrong)[0])
-            _refuse_value(rv.name, draws[rv.name], row, column, sizes, transform, "outside of")
-        if at_edge.mean() > LARGEST_AT_EDGE:
-            row = int(np.argmax(at_edge))
-            _refuse_value(rv.name, draws[rv.name], row, 0, sizes, transform, "on the edge of")
-    points = path.plan.layout.ravel(values, sizes.chains * sizes.draws)
-    return _from_edges(points)
+        _check_support(rv.name, draws[rv.name], value, back, transform, sizes)
+    return _from_edges(path.plan.layout.ravel(values, sizes.chains * sizes.draws))
+
+
+def _check_support(
+    name: str,
+    draws: np.ndarray,
+    value: np.ndarray,
+    back: np.ndarray,
+    transform: Any,
+    sizes: _Sizes,
+) -> None:
+    """Refuse draws that do not come back from their transform, or lie on the edge of it."""
+    rows = len(draws)
+    own, back = draws.astype(float).reshape(rows, -1), back.astype(float).reshape(rows, -1)
+    value = value.reshape(rows, -1)
+    at_edge: np.ndarray = np.isinf(value).any(axis=1)
+    scale = np.abs(own).max(axis=1, keepdims=True, initial=0.0)
+    wrong: np.ndarray = ~(np.abs(back - own) <= TOLERANCE * scale) & ~at_edge[:, None]
+    wrong |= np.isnan(value).any(axis=1, keepdims=True)
+    if wrong.any():
+        row, column = (int(k) for k in np.argwhere(wrong)[0])
+        _refuse_value(name, draws, row, column, sizes, transform, "outside of")
+    if at_edge.mean() > LARGEST_AT_EDGE:
+        _refuse_value(name, draws, int(np.argmax(at_edge)), 0, sizes, transform, "on the edge of")
 
 
 def _there_and_back(model: pm.Model) -> _ThereAndBack:

@@ -16,12 +16,12 @@ import scipy
 
 from pymc_arm.algorithm.genealogy import Genealogy
 from pymc_arm.algorithm.path import Path
-from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.algorithm.state import Info, Run, State
 from pymc_arm.errors import DrawsError
 from pymc_arm.estimation.bridge import Bridge
 from pymc_arm.estimation.convergence import effective_sizes, split_r_hat
 from pymc_arm.estimation.estimate import pool_bridges
+from pymc_arm.estimation.given import SEVERE_R_HAT
 from pymc_arm.estimation.modes import PRIOR_STARTS, Summit, search_modes
 from pymc_arm.estimation.refine import FAIR_OVERLAP, refine_chains
 from pymc_arm.estimation.spaces import Refinable
@@ -75,7 +75,7 @@ class Given:
     @property
     def size(self) -> int:
         """The number of draws, of all chains."""
-        return self.points.shape[0] * self.points.shape[1]
+        return int(self.points.shape[0] * self.points.shape[1])
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,8 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
     convergence = _convergence(path, given)
     parts = _cut(given, convergence["given_ess"])
     with one_blas_thread():
-        bridges, summits = _bridge(path, parts, rng, workers)
+        mixed = convergence["given_r_hat"] <= SEVERE_R_HAT
+        bridges, summits = _bridge(path, parts, mixed, rng, workers)
     bridges = [_count_dependence(b, given) for b in bridges]
     recorded = describe_modes(summits, bridges)
     _refuse_elsewhere(summits, recorded.get("repaired_share", 0.0))
@@ -196,18 +197,21 @@ def _block_length(autocorrelation_time: float, draws: int) -> int:
 
 
 def _bridge(
-    path: Any, parts: Sequence[_Part], rng: np.random.Generator, workers: int
+    path: Any, parts: Sequence[_Part], mixed: bool, rng: np.random.Generator, workers: int
 ) -> tuple[list[Bridge], list[Summit]]:
     """Return a bridge for each part, and what a search for modes has found.
 
     The search compares modes with log Z, so there is a first bridge without them; a second one
-    knows them, where draws have missed one or q does not fit well.
+    knows them, where draws have missed one or q does not fit well. Chains that have not mixed have
+    arbitrary shares of each mode: then none of them counts as found, and draws of q weigh them all.
     """
     clouds, blocks = [part.points for part in parts], [part.blocks for part in parts]
     spaces = path.spaces(clouds[0])
     map_fn = bridge_mapper(path, workers, len(parts))
     bridges = refine_chains(spaces, clouds, rng.spawn(len(parts)), blocks, map_fn)
-    log_evidence = log_mean_exp(np.array([b.log_evidence for b in bridges]))
+    # Where a chain is alone in its mode, q does not meet it, and the bridge may be off by hundreds.
+    usable = [b for b in bridges if b.trustworthy] or bridges
+    log_evidence = float(np.median([b.log_evidence for b in usable]))
     if not np.isfinite(log_evidence):
         return bridges, []
     # The same starting points in every call: whether a mode is found is no matter of luck.
@@ -218,10 +222,11 @@ def _bridge(
         b.represents(len(p.points)) and b.overlap > FAIR_OVERLAP
         for b, p in zip(bridges, parts, strict=True)
     )
-    if any(summit.missed for summit in summits) or (summits and not good):
+    known = summits if mixed else [replace(summit, found_share=0.0) for summit in summits]
+    if any(summit.missed for summit in known) or (known and not good):
         generators = rng.spawn(len(parts))
-        bridges = refine_chains(spaces, clouds, generators, blocks, map_fn, summits, log_evidence)
-    return bridges, summits
+        bridges = refine_chains(spaces, clouds, generators, blocks, map_fn, known, log_evidence)
+    return bridges, known
 
 
 def _count_dependence(bridge: Bridge, given: Given) -> Bridge:
@@ -238,9 +243,9 @@ def _refuse_elsewhere(summits: Sequence[Summit], share: float) -> None:
     heaviest = max(missed, key=lambda summit: summit.log_mass)
     raise DrawsError(
         "The draws are not where the posterior of this model is: a search has found a mode with a "
-        f"mass of about exp({heaviest.log_mass:.1f}), {100 * share:.1f} % of Z, that holds "
-        f"{100 * heaviest.found_share:.1g} % of the draws. They are of another model or of other "
-        "data, or the sampler got stuck: sample this model again, or call pymc_arm.sample."
+        f"mass of about exp({heaviest.log_mass:.1f}), {100 * share:.1f} % of Z, that holds next to "
+        "none of the draws. They are of another model or of other data, or the sampler got stuck: "
+        "sample this model again, or call pymc_arm.sample."
     )
 
 

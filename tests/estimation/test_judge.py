@@ -142,8 +142,9 @@ def test_sound_draws_that_were_given_are_ok():
     [
         ({"divergences": 1}, "divergences", "caution"),
         ({"r_hat": 1.02}, "R-hat", "caution"),
-        ({"r_hat": 1.3}, "R-hat", "failed"),
-        ({"r_hat": 1.3, "refuted": True}, "R-hat", "caution"),
+        ({"r_hat": 1.3, "shift": np.nan}, "R-hat", "failed"),
+        ({"r_hat": 1.3, "shift": np.nan, "refuted": True}, "R-hat", "caution"),
+        ({"r_hat": 1.3}, "R-hat", "caution"),
         ({"chains": 1}, "one chain", "caution"),
         ({"effective": 50.0}, "few draws", "caution"),
         ({"effective": 150.0, "dimension": 50}, "few draws", "caution"),

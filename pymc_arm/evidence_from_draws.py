@@ -20,6 +20,7 @@ from pymc_arm._compat import (
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.errors import DrawsError, PathError
 from pymc_arm.estimation.estimate import stands
+from pymc_arm.models.bambi import is_bambi_model, undo_bambi
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.given_data import check_data
 from pymc_arm.models.given_draws import read_draws
@@ -44,7 +45,7 @@ MOST_FITTED = 4000
 
 def evidence(
     idata: InferenceTree,
-    model: pm.Model | None = None,
+    model: Any = None,
     *,
     random_seed: int | Sequence[int] | np.random.Generator | None = None,
     cores: int | None = None,
@@ -67,8 +68,7 @@ def evidence(
         count in the verdict, and ``observed_data`` and ``constant_data`` must be the model's. What
         is not a free variable (deterministics, transformed and other variables) is ignored.
     model
-        The model that was sampled; optional inside of a ``with model:`` block. Bambi has it as
-        ``bambi_model.backend.model``.
+        The model that was sampled, of PyMC or of Bambi; optional inside of a ``with model:`` block.
     random_seed
         One seed for everything.
     cores
@@ -107,14 +107,21 @@ def evidence(
     'ok'
     """
     options = Options(cores=cores, random_seed=random_seed, progressbar=progressbar)
+    posterior = draws = _posterior(idata)
+    if is_bambi_model(model):
+        draws, model = undo_bambi(posterior, model)
+    elif posterior.attrs.get("modeling_interface") == "bambi":
+        raise DrawsError(
+            "Bambi has moved the intercept of these draws: give the model of Bambi itself, as in "
+            "evidence(idata, bambi_model), and not the PyMC model behind it."
+        )
     model = find_model(model)
-    posterior = _posterior(idata)
     check_data(idata, model)
     model_path = compile_model(model, backend=backend)
     _check_space(model_path)
     layout = model_path.plan.layout
     given = Given(
-        read_draws(posterior, model, model_path),
+        read_draws(draws, model, model_path),
         [layout.label(coordinate) for coordinate in range(layout.dimension)],
         _divergences(idata),
         float(idata.attrs.get("independent_draws", np.nan)),

@@ -5,8 +5,10 @@ standard errors, with a false alarm of a fixed seed once in a thousand or less.
 """
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 import xarray as xr
@@ -16,6 +18,7 @@ import pymc_arm
 from pymc_arm import DrawsError, TrustWarning
 from pymc_arm._compat import get_group, has_group, load, make_tree
 from pymc_arm.comparison import read_evidence
+from pymc_arm.models.bambi import undo_bambi
 from pymc_arm.running.summary import RunSummary
 
 DATA = np.random.default_rng(3).normal(1.0, 1.0, 12)
@@ -315,6 +318,51 @@ def test_autocorrelation_makes_the_error_larger(location_model):
     assert sizes[1] < 0.2 * sizes[0]
     variances = [one["log_marginal_likelihood_se"] ** 2 for one in errors]
     assert variances[1] > 2 * variances[0]
+
+
+def test_draws_of_bambi():
+    """Bambi moves the intercept of its draws to where predictors are zero: it is moved back."""
+    bambi = pytest.importorskip("bambi")
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"x": rng.normal(5.0, 1.0, size=20)})
+    data["y"] = 0.5 * data["x"] + rng.normal(size=20)
+    priors = {name: bambi.Prior("Normal", mu=0, sigma=1) for name in ("x", "Intercept")}
+    model = bambi.Model("y ~ x", data, priors={**priors, "sigma": 1})
+    model.build()
+    x, y = data["x"].to_numpy(), data["y"].to_numpy()
+    design = np.column_stack([np.ones(20), x - x.mean()])
+    covariance = np.linalg.inv(np.eye(2) + design.T @ design)
+    centered, slope = np.moveaxis(
+        rng.multivariate_normal(covariance @ design.T @ y, covariance, size=(4, 500)), -1, 0
+    )
+    draws = tree({"Intercept": centered - slope * x.mean(), "x": slope})
+    draws["posterior"].attrs["modeling_interface"] = "bambi"
+    exact = stats.multivariate_normal.logpdf(y, np.zeros(20), np.eye(20) + design @ design.T)
+    result = estimate(draws, model)
+    assert abs(z_score(result, exact)) < 4
+    assert result.attrs["verdict"] == "ok"
+    with pytest.raises(DrawsError, match=r"give the model of Bambi itself"):
+        estimate(draws, model.backend.model)
+
+
+def test_standardised_effects_that_bambi_left_out():
+    """A group effect over its standard deviation is the variable that was sampled."""
+    with pm.Model() as model:
+        scale = pm.HalfNormal("1|g_sigma")
+        offset = pm.Normal("1|g_offset", shape=2)
+        effect = pm.Deterministic("1|g", offset * scale)
+        pm.Normal("y", effect, 1.0, observed=[0.0, 1.0])
+    scale = np.array([[0.5, 2.0]])
+    draws = tree({"1|g_sigma": scale, "1|g": scale[..., None] * np.array([1.0, -1.0])})
+    fitted = SimpleNamespace(
+        backend=SimpleNamespace(model=model, distributional_components={}), center_predictors=True
+    )
+    found, behind = undo_bambi(get_group(draws, "posterior"), fitted)
+    assert behind is model
+    np.testing.assert_allclose(found["1|g_offset"], np.broadcast_to([1.0, -1.0], (1, 2, 2)))
+    fitted.backend.model = None
+    with pytest.raises(DrawsError, match=r"is not built"):
+        undo_bambi(get_group(draws, "posterior"), fitted)
 
 
 # Dimensions and labels

@@ -6,7 +6,8 @@ from pymc_arm.models.reference.choose import (
     choose_path,
     start_model,
 )
-from pymc_arm.models.reference.fit import Reference, fit_reference, fit_reference_to_draws
+from pymc_arm.models.reference.fit import Reference, fit_reference
+from pymc_arm.models.reference.from_draws import fit_reference_to_draws
 from pymc_arm.models.reference.guard import Guard, check_reference
 from pymc_arm.models.reference.path import ReferencePath
 

@@ -17,6 +17,7 @@ from pymc_arm._compat import (
     has_group,
     observed_data,
 )
+from pymc_arm.comparison.reading import read_attributes
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.errors import DrawsError, PathError
 from pymc_arm.estimation.estimate import stands
@@ -124,7 +125,7 @@ def evidence(
         read_draws(draws, model, model_path),
         [layout.label(coordinate) for coordinate in range(layout.dimension)],
         _divergences(idata),
-        float(idata.attrs.get("independent_draws", np.nan)),
+        float(read_attributes(idata).get("independent_draws", np.nan)),
     )
     rng = np.random.default_rng(random_seed)
     outcome = bridge_draws(model_path, given, rng, cores or available_cores())
@@ -175,7 +176,7 @@ def _divergences(idata: Any) -> int:
         statistics = get_group(idata, "sample_stats")
         if "diverging" in statistics:
             return int(np.sum(statistics["diverging"].values.astype(bool)))
-    return int(idata.attrs.get("divergences", 0))
+    return int(read_attributes(idata).get("divergences", 0))
 
 
 def _check_space(path: ModelPath) -> None:

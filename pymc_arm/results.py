@@ -179,8 +179,6 @@ def make_inference_tree(
         for name in (chains[alive[0]].draws if alive else {})
     }
     groups = {"posterior": make_dataset(draws, ("chain", "draw"), coords, dims)} if draws else {}
-    if posterior is not None:
-        groups["posterior"] = posterior.copy()
     groups["sample_stats"] = _sample_stats(chains, estimates.chosen)
     groups["arm"] = _history(chains)
     if observed:
@@ -206,6 +204,8 @@ def make_inference_tree(
     }
     for dataset in groups.values():
         dataset.attrs["inference_library"] = "pymc_arm"
+    if posterior is not None:  # of another library
+        groups = {"posterior": posterior.copy(), **groups}
     groups["arm"].attrs.update(attributes)
     return make_tree(groups, attributes)
 

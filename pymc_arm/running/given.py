@@ -36,9 +36,11 @@ __all__ = ["Given", "bridge_draws"]
 # fit, and the error of their mean hardly gains from more than eight.
 PARTS_OF_ONE = 4
 MOST_PARTS = 8
-# More draws of a part than this are thinned: twenty draws of q for each make the error of the
-# bridge a few thousandths by then, and a second costs more than a digit is worth.
-MOST_DRAWS = 2000
+# More draws than this, of all chains, or than so many a dimension, are thinned. Twenty draws of q
+# for each make the error a few thousandths by then; twice as many draws take twice the time, and
+# make it smaller by a third.
+MOST_DRAWS = 4000
+MOST_PER_DIMENSION = 10
 # Blocks of so many autocorrelation times. The variance of batch means is low by about 1 / (2 times)
 # of itself (AR(1)); more blocks than that would be few.
 TIMES = 3
@@ -165,16 +167,17 @@ def _convergence(path: Refinable, given: Given) -> dict[str, Any]:
 
 def _cut(given: Given, effective: float) -> list[_Part]:
     """Return the parts that take the place of chains."""
-    chains, draws, _ = given.points.shape
+    chains, draws, dimension = given.points.shape
     if given.size < 2 * SMALLEST_CLOUD or draws < 4:
         raise DrawsError(
             f"There are {given.size} draws, {draws} of each chain: too few to fit a density to a "
             f"part of them and to judge it on the rest. Give {2 * SMALLEST_CLOUD} at least, and "
             "better 1000 of each of four chains."
         )
-    stride = -(-draws // MOST_DRAWS)
-    points = given.points[:, ::stride]
-    length = _block_length(given.size / effective / stride, points.shape[1])
+    most = max(MOST_DRAWS, MOST_PER_DIMENSION * dimension) // chains
+    kept = min(draws, max(most, SMALLEST_CLOUD))
+    points = given.points[:, np.linspace(0, draws - 1, kept).astype(int)]
+    length = _block_length(chains * kept / effective, kept)
     largest = min(given.size // SMALLEST_CLOUD, MOST_PARTS)
     if chains == 1:
         pieces = np.array_split(points[0], min(PARTS_OF_ONE, largest))
@@ -182,7 +185,7 @@ def _cut(given: Given, effective: float) -> list[_Part]:
     groups = np.array_split(np.arange(chains), min(chains, largest))
     parts = []
     for group in groups:
-        own = np.arange(points.shape[1]) // length
+        own = np.arange(kept) // length
         blocks = np.concatenate([k * (own[-1] + 1) + own for k in range(len(group))])
         parts.append(_Part(np.concatenate(points[group]), blocks))
     return parts

@@ -31,7 +31,7 @@ def test_a_single_chain_is_cut_in_time():
 
 
 def test_many_draws_are_thinned():
-    assert [len(part.points) for part in _cut(given(2, 9000), 18_000)] == [1800, 1800]
+    assert [len(part.points) for part in _cut(given(2, 9000), 18_000)] == [2000, 2000]
 
 
 def test_blocks_do_not_join_chains():

@@ -10,6 +10,7 @@ MODULES = (
     "profile_run",
     "growth",
     "nuts",
+    "evidence",
     "bias",
     "exploring_bias",
     "bayes_factors",

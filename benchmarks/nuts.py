@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 import pymc as pm
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "cpu_seconds"]
 
 ABOVE = [folder / "shared" for folder in Path(__file__).resolve().parents]
 SHARED = Path(
@@ -191,16 +191,17 @@ def _smallest_ess(posterior: Any) -> float:
     return smallest
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of those that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _child(name: str, method: str, seed: int) -> None:
     model = _build(name)
-    before, started = _cpu_seconds(), time.perf_counter()
+    before, started = cpu_seconds(), time.perf_counter()
     found = METHODS[method](model, seed)
-    found |= {"cpu": _cpu_seconds() - before, "wall": time.perf_counter() - started}
+    found |= {"cpu": cpu_seconds() - before, "wall": time.perf_counter() - started}
     print(json.dumps(found))
 
 

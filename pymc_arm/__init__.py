@@ -19,6 +19,7 @@ from pymc_arm.errors import (
     CheckpointError,
     ComparisonError,
     DataWarning,
+    DrawsError,
     ModelError,
     PathError,
     TimeLimitError,
@@ -26,6 +27,7 @@ from pymc_arm.errors import (
     ZeroEvidenceWarning,
 )
 from pymc_arm.estimation.verdict import Reason, Report
+from pymc_arm.evidence_from_draws import evidence
 from pymc_arm.families import Family, Match, known_families, register, unregister
 from pymc_arm.reporting import report
 from pymc_arm.running.checkpoint.journal import Checkpoint
@@ -49,6 +51,7 @@ __all__ = [
     "ComparisonError",
     "DataWarning",
     "Diagnosis",
+    "DrawsError",
     "EvidencePath",
     "Family",
     "Info",
@@ -70,6 +73,7 @@ __all__ = [
     "bayes_factor",
     "compare",
     "diagnose",
+    "evidence",
     "evidence_path",
     "gpc",
     "known_families",

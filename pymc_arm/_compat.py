@@ -105,7 +105,9 @@ def make_tree(groups: Mapping[str, xr.Dataset], attributes: Mapping[str, Any]) -
 
 def has_group(tree: InferenceTree, name: str) -> bool:
     """Whether the tree has a group of this name."""
-    found = getattr(tree, "groups" if PYMC_MAJOR < 6 else "children", ())
+    if isinstance(tree, xr.DataTree):
+        return name in tree.children
+    found = getattr(tree, "groups", ())
     return name in (found() if callable(found) else found)
 
 
@@ -115,7 +117,7 @@ def get_group(tree: InferenceTree, name: str) -> xr.Dataset:
         raise ValueError(
             f"{type(tree).__name__} has no group {name!r}: give a result of pymc_arm.sample."
         )
-    group: xr.Dataset = tree[name] if PYMC_MAJOR < 6 else tree[name].to_dataset()
+    group: xr.Dataset = tree[name].to_dataset() if isinstance(tree, xr.DataTree) else tree[name]
     return group
 
 

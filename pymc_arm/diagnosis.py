@@ -11,6 +11,7 @@ import xarray as xr
 from pymc_arm._compat import InferenceTree, get_group, set_attributes
 from pymc_arm.errors import TrustWarning, callers_level
 from pymc_arm.estimation.estimate import Evidence
+from pymc_arm.estimation.given import GivenDraws
 from pymc_arm.estimation.verdict import Facts, Report, StepFacts, judge
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.running.summary import RunSummary
@@ -150,8 +151,36 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         draws=int(attributes.get("draws", 0)),
         chains=len(explored),
         dimension=int(attributes.get("dimension", 0)),
+        given=_read_given(attributes, number, refined),
         flat=() if summary is None else summary.flat,
         unfinished="" if summary is None else _unfinished(summary, number),
+    )
+
+
+def _read_given(
+    attributes: Mapping[str, Any], number: "_Numbers", refined: np.ndarray
+) -> GivenDraws | None:
+    """Read what is known of draws that were given, if they were."""
+    if "given_draws" not in attributes:
+        return None
+    bridged = bool(int(attributes["bridged"]))
+    return GivenDraws(
+        chains=int(attributes["given_chains"]),
+        draws=int(attributes["given_draws"]),
+        dimension=int(attributes.get("dimension", 0)),
+        r_hat=number("r_hat"),
+        r_hat_variable=str(attributes.get("r_hat_variable", "")),
+        effective=number("ess"),
+        divergences=int(attributes.get("divergences", 0)),
+        shift=number("shift"),
+        shift_limit=number("shift_limit"),
+        shift_variable=str(attributes.get("shift_variable", "")),
+        bridged=bridged,
+        overlap=number("refine_overlap"),
+        pareto_k=number("refine_pareto_k"),
+        spread=float(np.std(refined, ddof=1)) if len(refined) > 1 else 0.0,
+        refuted=bridged and number("particles_refuted") > 0,
+        repaired_share=number("repaired_share") if bridged else np.nan,
     )
 
 

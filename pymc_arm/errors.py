@@ -9,6 +9,7 @@ __all__ = [
     "CheckpointError",
     "ComparisonError",
     "DataWarning",
+    "DrawsError",
     "ModelError",
     "PathError",
     "TimeLimitError",
@@ -73,6 +74,10 @@ class TimeLimitError(RuntimeError):
 
 class ModelError(ValueError):
     """The model has no marginal likelihood that can be estimated; the message names the cause."""
+
+
+class DrawsError(ValueError):
+    """Draws are not of the posterior of this model; the message names variable and value."""
 
 
 def callers_level() -> int:

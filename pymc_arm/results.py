@@ -189,10 +189,11 @@ def make_inference_tree(
     dims: Mapping[str, Sequence[str]] | None = None,
     observed: Mapping[str, Any] | None = None,
     constants: Mapping[str, Any] | None = None,
+    posterior: xr.Dataset | None = None,
 ) -> InferenceTree:
-    """Build the result of a run."""
+    """Build the result of a run, with the draws of its chains or with those that were given."""
     # A chain that ended without particles has no draws; the others keep their numbers.
-    alive = [number for number, chain in enumerate(chains) if chain.draws]
+    alive = [number for number, chain in enumerate(chains) if chain.draws and posterior is None]
     coords, dims = {**(coords or {}), "chain": pd.Index(alive)}, dict(dims or {})
     draws = {
         name: np.stack([chains[number].draws[name] for number in alive])
@@ -224,6 +225,8 @@ def make_inference_tree(
     }
     for dataset in groups.values():
         dataset.attrs["inference_library"] = "pymc_arm"
+    if posterior is not None:  # of another library
+        groups = {"posterior": posterior.copy(), **groups}
     groups["arm"].attrs.update(attributes)
     return make_tree(groups, attributes)
 

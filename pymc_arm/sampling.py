@@ -291,10 +291,7 @@ class ModelCall:
         compiled = path.model_path if isinstance(path, ReferencePath) else path
         if isinstance(compiled, ModelPath):
             self._recorded["start"] = "prior" if path is compiled else "reference"
-            self._recorded["backend"] = compiled.density.backend
-            self._recorded["corrections"] = "; ".join(
-                f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in compiled.corrections
-            )
+            self._recorded |= compiled.describe_model()
         _log.info(
             "Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws
         )

@@ -14,7 +14,15 @@ import scipy
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.bridge import Bridge
 
-__all__ = ["Estimates", "Evidence", "disagreement_limit", "pool", "select_estimate"]
+__all__ = [
+    "Estimates",
+    "Evidence",
+    "disagreement_limit",
+    "pool",
+    "pool_bridges",
+    "select_estimate",
+    "stands",
+]
 
 # The variance that a run predicts of itself scatters by 20 to 40 % between runs, as that of a
 # sample of 12 to 50 would; a little less, for what it may miss.
@@ -168,7 +176,7 @@ def select_estimate(
     refine = (
         pool([b.log_evidence for b in known], [b.variance for b in known]) if complete else None
     )
-    if refine is None or not all(b.trustworthy for b in known) or not _agree(known):
+    if refine is None or not stands(known):
         return Estimates(explore, None, overlap, "explore", shape, 0.0, integration_error)
     repaired = repaired or all(b.method == "importance" for b in known)
     difference = abs(explore.log_evidence - refine.log_evidence)
@@ -183,6 +191,31 @@ def select_estimate(
         integration_error,
         repaired,
     )
+
+
+def pool_bridges(bridges: Sequence[Bridge], *, repaired: bool = False) -> Estimates:
+    """Pool bridges to draws that were given: nothing was explored, and there is one estimate.
+
+    Parameters
+    ----------
+    bridges
+        One for each chain.
+    repaired
+        Whether q covers modes that the draws have missed.
+    """
+    return Estimates(
+        Evidence(np.nan, np.nan, 1),
+        pool([b.log_evidence for b in bridges], [b.variance for b in bridges]),
+        float(min(b.overlap for b in bridges)),
+        "refine",
+        float(max(_shape(b) for b in bridges)),
+        repaired=repaired or all(b.method == "importance" for b in bridges),
+    )
+
+
+def stands(bridges: Sequence[Bridge]) -> bool:
+    """Whether each bridge can be trusted, and all of them agree."""
+    return all(b.trustworthy for b in bridges) and _agree(bridges)
 
 
 def disagreement_limit(explore: Evidence, refine: Evidence) -> float:

@@ -241,7 +241,8 @@ def _with_modes(
         weighed = _weigh_modes(space, others, rng, len(founders), modes)
         if not weighed.trustworthy:
             return found
-        if weighed.modes_share >= NEGLIGIBLE_SHARE:
+        # q of another space may lack what this one has.
+        if weighed.modes_share >= NEGLIGIBLE_SHARE or sides_differ(found, weighed):
             return weighed
         return replace(found, modes_share=weighed.modes_share)
     good = found.represents(len(founders)) and found.overlap > FAIR_OVERLAP

@@ -16,6 +16,8 @@ import scipy
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, largest_sound_r_hat
 from pymc_arm.estimation.estimate import Evidence, disagreement_limit
+from pymc_arm.estimation.given import GivenDraws, judge_given
+from pymc_arm.estimation.reasons import Found, Reason
 
 __all__ = ["Facts", "Reason", "Report", "StepFacts", "judge"]
 
@@ -51,17 +53,6 @@ SMALLEST_DRAWS = 100
 # A mode of a smaller share than this that draws of q could not weigh may be an error of Laplace's
 # method, which is off by a factor of several on a ridge.
 SMALLEST_MISSED = 0.05
-
-
-@dataclass(frozen=True)
-class Reason:
-    """One thing that is not as it should be."""
-
-    check: str
-    message: str
-    advice: str
-    steps: tuple[int, ...] = ()
-    variables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +123,8 @@ class Facts:
         ``"q"`` or ``"particles"``.
     draws, chains, dimension
         The size of the run.
+    given
+        What is known of draws that were given, if they were.
     flat
         Data whose density is the same wherever the run has looked.
     unfinished
@@ -165,6 +158,7 @@ class Facts:
     draws: int = 0
     chains: int = 0
     dimension: int = 0
+    given: GivenDraws | None = None
     flat: tuple[str, ...] = ()
     unfinished: str = ""
 
@@ -177,56 +171,75 @@ class Facts:
 def judge(facts: Facts) -> Report:
     """Return the verdict on a run."""
     if not np.isfinite(facts.evidence.log_evidence):
-        reason = Reason(
-            "no particles",
-            "Every chain ran out of particles with positive weight.",
-            "Use more draws, or check that the data are possible under the prior.",
-        )
-        return Report("failed", (reason,))
-    found = [
-        _disagreement(facts),
-        _spread(facts),
-        _rough_exploring(facts),
-        _unconfirmed(facts),
-        _weak_steps(facts.steps),
-        _few_ancestors(facts.steps),
-        _stuck(facts.steps),
-        _imprecise(facts),
-        _different_chains(facts),
-        _different_draws(facts),
-        _few_draws(facts),
-        _few_particles(facts),
-        _missed_mode(facts),
-        _flat(facts),
-        _unfinished(facts),
-    ]
+        return Report("failed", (_nothing_left(facts),))
+    found = _find_reasons(facts)
     reasons = tuple(reason for reason, _ in (f for f in found if f is not None))
     failed = any(severe for _, severe in (f for f in found if f is not None))
-    notes: tuple[str, ...] = ()
-    if facts.repaired:
-        one = facts.repaired == 1
-        modes = "A mode" if one else f"{facts.repaired} modes"
-        share = f"{100 * facts.repaired_share:.0f} % of Z"
-        notes = (
-            f"{modes} that exploring missed {'was' if one else 'were'} found by a search, and "
-            f"weighed by draws of q: {share}.",
-        )
-    elif facts.refuted:
-        notes = (
-            "Particles had the wrong shares of the posterior; draws of q, which reaches all of "
-            "them, have the last word.",
-        )
     return Report(
         "failed" if failed else "caution" if reasons else "ok",
         reasons,
-        notes,
+        _notes(facts),
         facts.r_hat,
         facts.effective,
     )
 
 
-# What a check returns: nothing, or a reason and whether the estimate is unfit for use.
-Found = tuple[Reason, bool] | None
+def _notes(facts: Facts) -> tuple[str, ...]:
+    """Say what was done about particles; what was done about given draws is among the reasons."""
+    if facts.given is not None and facts.given.bridged:
+        return ()
+    if facts.repaired:
+        one = facts.repaired == 1
+        modes = "A mode" if one else f"{facts.repaired} modes"
+        share = f"{100 * facts.repaired_share:.0f} % of Z"
+        return (
+            f"{modes} that exploring missed {'was' if one else 'were'} found by a search, and "
+            f"weighed by draws of q: {share}.",
+        )
+    if facts.refuted:
+        return (
+            "Particles had the wrong shares of the posterior; draws of q, which reaches all of "
+            "them, have the last word.",
+        )
+    return ()
+
+
+def _nothing_left(facts: Facts) -> Reason:
+    """Return why there is no number."""
+    if facts.given is not None and facts.given.bridged:
+        return Reason(
+            "no bridge",
+            "Draws of q, which was fitted to the given draws, have density zero or not a number.",
+            "Call pymc_arm.sample, which needs no density that fits at once.",
+        )
+    return Reason(
+        "no particles",
+        "Every chain ran out of particles with positive weight.",
+        "Use more draws, or check that the data are possible under the prior.",
+    )
+
+
+def _find_reasons(facts: Facts) -> list[Found]:
+    """Return what the checks say: of the run, if there was one, and of draws that were given."""
+    explored = facts.given is None or not facts.given.bridged
+    found = [
+        _disagreement(facts),
+        _spread(facts),
+        _rough_exploring(facts),
+        _unconfirmed(facts),
+    ]
+    if explored:
+        found += [_weak_steps(facts.steps), _few_ancestors(facts.steps), _stuck(facts.steps)]
+    found.append(_imprecise(facts))
+    if explored:
+        found.append(_different_chains(facts))
+    if facts.given is None:
+        found += [_different_draws(facts), _few_draws(facts)]
+    else:
+        found += judge_given(facts.given)
+    if explored:
+        found.append(_few_particles(facts))
+    return [*found, _missed_mode(facts), _flat(facts), _unfinished(facts)]
 
 
 def _disagreement(facts: Facts) -> Found:
@@ -239,7 +252,7 @@ def _disagreement(facts: Facts) -> Found:
     limit = disagreement_limit(facts.explore, facts.refine)
     if error > ROUGH:
         limit = min(limit, max(2 * error, 2 * ROUGH))
-    if difference <= max(limit, NOTEWORTHY):
+    if not difference > max(limit, NOTEWORTHY):  # there may have been no exploring
         return None
     reason = Reason(
         "disagreement",
@@ -277,7 +290,7 @@ def _spread(facts: Facts) -> Found:
 def _rough_exploring(facts: Facts) -> Found:
     """Report exploring chains that are too far apart for the refined estimate to rest on them."""
     error = facts.explore.standard_error
-    if facts.chosen != "refine" or facts.repaired or facts.refuted or error <= 2 * ROUGH:
+    if facts.chosen != "refine" or facts.repaired or facts.refuted or not error > 2 * ROUGH:
         return None
     reason = Reason(
         "rough exploring",

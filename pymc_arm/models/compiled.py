@@ -75,6 +75,11 @@ class ModelPath(GenericPath):
         self._untransform = batched_function(self._values, outputs) if self._values else None
         self._planned_with = supports, draws
 
+    def describe_model(self) -> dict[str, str]:
+        """Return what is recorded of a model: what evaluates it, and corrections of its priors."""
+        corrections = (f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in self.corrections)
+        return {"backend": self.density.backend, "corrections": "; ".join(corrections)}
+
     def along(self, model: pm.Model, plan: Plan) -> "ModelPath":
         """Return the path of the same model along another plan."""
         return ModelPath(

@@ -21,7 +21,7 @@ from pymc_arm.algorithm.settings import Settings
 from pymc_arm.errors import TimeLimitError
 from pymc_arm.estimation.bridge import Bridge
 from pymc_arm.estimation.modes import PRIOR_STARTS, Summit, search_modes
-from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, refine_chains
+from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
 from pymc_arm.estimation.spaces import Refinable, StartedElsewhere
 from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
@@ -37,7 +37,7 @@ from pymc_arm.running.placement import Placement, placement_of
 from pymc_arm.running.processors import available_cores, one_blas_thread
 from pymc_arm.running.summary import RunSummary
 
-__all__ = ["Outcome", "PathRun", "run_path"]
+__all__ = ["Outcome", "PathRun", "bridge_mapper", "describe_modes", "run_path"]
 
 # Fewer draws than this can't tell how well an approximation fits.
 SMALLEST_CLOUD = 50
@@ -246,16 +246,8 @@ def _refine(
     spaces = path.spaces(clouds[0])
     if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
         return chains, {}
-    placement = placement_of(path)
-    workers = 1 if placement is Placement.SERIAL else min(workers, max(len(chains), 2))
     founders = [chain.founders for chain in chains]
-
-    def map_fn(function: Callable[[int], Bridge], count: int) -> list[Bridge]:
-        if workers > 1 and placement.forks and can_fork():
-            return map_forked(function, count, workers)
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, range(count)))
-
+    map_fn = bridge_mapper(path, workers, len(chains))
     # The same starting points in every run: whether a mode is found is no matter of luck.
     rng = np.random.default_rng(0)
     log_evidence = log_mean_exp(np.array([chain.log_evidence for chain in chains]))
@@ -266,10 +258,24 @@ def _refine(
     summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
     bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
     refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
-    return refined, _describe_modes(summits, bridges)
+    return refined, describe_modes(summits, bridges)
 
 
-def _describe_modes(summits: Sequence[Summit], bridges: Sequence[Bridge]) -> dict[str, Any]:
+def bridge_mapper(path: Path, workers: int, count: int) -> MapFunction:
+    """Return what makes so many bridges of a path at the same time, where that suits it."""
+    placement = placement_of(path)
+    workers = 1 if placement is Placement.SERIAL else min(workers, max(count, 2))
+
+    def map_fn(function: Callable[[int], Bridge], count: int) -> list[Bridge]:
+        if workers > 1 and placement.forks and can_fork():
+            return map_forked(function, count, workers)
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(function, range(count)))
+
+    return map_fn
+
+
+def describe_modes(summits: Sequence[Summit], bridges: Sequence[Bridge]) -> dict[str, Any]:
     """Return what is to be recorded of modes: those found, repaired, or missed for good."""
     missed = [summit for summit in summits if summit.missed]
     found: dict[str, Any] = {"modes_found": len(summits)}

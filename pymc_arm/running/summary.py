@@ -28,13 +28,14 @@ class RunSummary:
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
     ``repaired_share`` of modes that they have missed and q has found. ``family``, ``start``,
     ``guard`` (what a small run from the prior says of one from a reference), ``backend`` and
-    ``corrections`` are those of a model.
+    ``corrections`` are those of a model. ``bridged`` and what follows tell of draws that were given
+    (:class:`pymc_arm.estimation.given.GivenDraws`): a bridge to them has no settings.
     """
 
     draws: int
     chains: int
-    allocation: str
-    settings: Settings
+    allocation: str | None
+    settings: Settings | None
     target_se: float | None
     time_limit: float | None
     ended_by: str
@@ -58,6 +59,16 @@ class RunSummary:
     guard: str | None = None
     backend: str | None = None
     corrections: str | None = None
+    bridged: bool | None = None
+    given_chains: int | None = None
+    given_draws: int | None = None
+    given_r_hat: float | None = None
+    given_r_hat_variable: str | None = None
+    given_ess: float | None = None
+    divergences: int | None = None
+    shift: float | None = None
+    shift_limit: float | None = None
+    shift_variable: str | None = None
 
     def to_attrs(self) -> dict[str, Any]:
         """Return the attributes of a result."""
@@ -85,7 +96,9 @@ class RunSummary:
         >>> RunSummary.from_attrs(summary.to_attrs()) == summary
         True
         """
-        return cls(**_read(cls, attributes), settings=Settings(**_read(Settings, attributes)))
+        found = _read(Settings, attributes)
+        settings = Settings(**found) if found else None
+        return cls(**{"allocation": None, **_read(cls, attributes)}, settings=settings)
 
 
 def _plain(value: Any) -> Any:

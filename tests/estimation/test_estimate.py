@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_arm.estimation.bridge import Bridge
-from pymc_arm.estimation.estimate import select_estimate
+from pymc_arm.estimation.estimate import pool_bridges, select_estimate, stands
 
 SOUND = Bridge(-10.0, 1e-6, 5e-7, 0.9, 1, bridge_k=0.1, weight_k=0.1, effective_draws=1e4)
 NOISE = [0.01, -0.02, 0.015, -0.005]
@@ -77,3 +77,14 @@ def test_the_error_of_integrals_is_added_in_quadrature(refined):
     found = select_estimate(*explored(), some, integration_error=0.03).evidence
     assert found.standard_error == pytest.approx(np.hypot(without.standard_error, 0.03))
     assert without.standard_error < 0.03
+
+
+def test_bridges_alone_are_pooled():
+    sound = [Bridge(value, 0.01, 0.0, 0.5, 1, bridge_k=0.1) for value in (-1.0, -1.1, -0.9)]
+    found = pool_bridges(sound)
+    assert stands(sound)
+    assert (found.chosen, found.overlap, found.pareto_k) == ("refine", 0.5, 0.1)
+    assert found.evidence.log_evidence == pytest.approx(-1.0, abs=0.01)
+    assert np.isnan(found.explore.log_evidence)
+    assert not stands([*sound, Bridge(5.0, 0.01, 0.0, 0.5, 1, bridge_k=0.1)])
+    assert not stands([*sound, Bridge(-1.0, 0.01, 0.0, 0.5, 1, bridge_k=0.9)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pymc_arm.estimation.estimate import Evidence
+from pymc_arm.estimation.given import GivenDraws
 from pymc_arm.estimation.verdict import Facts, StepFacts, judge
 
 STEPS = StepFacts(
@@ -112,3 +113,58 @@ def test_a_repaired_mode_is_told_and_is_no_disagreement():
 
 def test_no_particles_at_all():
     assert judge(replace(SOUND, evidence=Evidence(-np.inf, np.inf, 1))).status == "failed"
+
+
+GIVEN = GivenDraws(
+    chains=4,
+    draws=1000,
+    dimension=3,
+    r_hat=1.002,
+    r_hat_variable="x",
+    effective=3000.0,
+    shift=0.02,
+    shift_limit=0.09,
+    shift_variable="x",
+    overlap=0.9,
+    pareto_k=0.2,
+    spread=0.002,
+)
+BRIDGED = replace(SOUND, explore=Evidence(np.nan, np.nan, 1), explored=np.full(4, np.nan))
+
+
+def test_sound_draws_that_were_given_are_ok():
+    report = judge(replace(BRIDGED, given=GIVEN))
+    assert report.status == "ok", str(report)
+
+
+@pytest.mark.parametrize(
+    ("change", "check", "status"),
+    [
+        ({"divergences": 1}, "divergences", "caution"),
+        ({"r_hat": 1.02}, "R-hat", "caution"),
+        ({"r_hat": 1.3, "shift": np.nan}, "R-hat", "failed"),
+        ({"r_hat": 1.3, "shift": np.nan, "refuted": True}, "R-hat", "caution"),
+        ({"r_hat": 1.3}, "R-hat", "caution"),
+        ({"chains": 1}, "one chain", "caution"),
+        ({"effective": 50.0}, "few draws", "caution"),
+        ({"effective": 150.0, "dimension": 50}, "few draws", "caution"),
+        ({"refuted": True}, "refuted", "caution"),
+        ({"shift": 0.3}, "refuted", "caution"),
+        ({"shift": 0.8}, "refuted", "failed"),
+        ({"repaired_share": 0.4}, "missed mode", "caution"),
+        ({"overlap": 0.01}, "poor bridge", "failed"),
+        ({"pareto_k": 0.9}, "poor bridge", "failed"),
+        ({"spread": 0.8}, "poor bridge", "failed"),
+        ({"bridged": False}, "by a path", "caution"),
+    ],
+)
+def test_what_speaks_against_draws_that_were_given(change, check, status):
+    facts = replace(BRIDGED, given=replace(GIVEN, **change))
+    report = judge(facts)
+    assert report.status == status
+    assert check in {reason.check for reason in report.reasons}
+
+
+def test_no_bridge_at_all():
+    facts = replace(BRIDGED, given=GIVEN, evidence=Evidence(np.nan, np.inf, 1))
+    assert judge(facts).reasons[0].check == "no bridge"

@@ -7,6 +7,7 @@ from pymc_arm.models.reference.choose import (
     start_model,
 )
 from pymc_arm.models.reference.fit import Reference, fit_reference
+from pymc_arm.models.reference.from_draws import fit_reference_to_draws
 from pymc_arm.models.reference.guard import Guard, check_reference
 from pymc_arm.models.reference.path import ReferencePath
 
@@ -19,5 +20,6 @@ __all__ = [
     "check_reference",
     "choose_path",
     "fit_reference",
+    "fit_reference_to_draws",
     "start_model",
 ]

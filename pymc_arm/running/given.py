@@ -1,0 +1,307 @@
+"""A run without exploring: bridges from q to posterior draws that were given.
+
+Chains take the place of those that explore. A single one is cut in parts, one after another in
+time; of many, several make a part. q is fitted to all parts but one and judged on that one, as in
+refining (:mod:`pymc_arm.estimation.refine`). Draws that follow each other are alike: blocks of them
+count as families do, so that the error of the bridge is that of batch means.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy
+
+from pymc_arm.algorithm.genealogy import Genealogy
+from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.state import Info, Run, State
+from pymc_arm.errors import DrawsError
+from pymc_arm.estimation.bridge import Bridge
+from pymc_arm.estimation.convergence import effective_sizes, split_r_hat
+from pymc_arm.estimation.estimate import pool_bridges
+from pymc_arm.estimation.given import SEVERE_R_HAT
+from pymc_arm.estimation.modes import PRIOR_STARTS, Summit, search_modes
+from pymc_arm.estimation.refine import FAIR_OVERLAP, refine_chains
+from pymc_arm.estimation.spaces import Refinable
+from pymc_arm.running.chains import Chain
+from pymc_arm.running.processors import one_blas_thread
+from pymc_arm.running.run import SMALLEST_CLOUD, Outcome, bridge_mapper, describe_modes
+from pymc_arm.running.summary import RunSummary
+
+__all__ = ["Given", "bridge_draws"]
+
+# A single chain is cut in so many parts, and more chains than this share parts: each part costs a
+# fit, and the error of their mean hardly gains from more than eight.
+PARTS_OF_ONE = 4
+MOST_PARTS = 8
+# More draws than this, of all chains, or than so many a dimension, are thinned. Twenty draws of q
+# for each make the error a few thousandths by then; twice as many draws take twice the time, and
+# make it smaller by a third.
+MOST_DRAWS = 4000
+MOST_PER_DIMENSION = 10
+# Blocks of so many autocorrelation times. The variance of batch means is low by about 1 / (2 times)
+# of itself (AR(1)); more blocks than that would be few.
+TIMES = 3
+FEWEST_BLOCKS = 10
+# More columns than this are not all looked at, as in results.py.
+MOST_COLUMNS = 500
+# Modes with this share of Z that hold next to none of the draws: those are somewhere else.
+ELSEWHERE = 0.99
+CHANCE = 1e-3
+
+
+@dataclass(frozen=True)
+class Given:
+    """Posterior draws from elsewhere.
+
+    Attributes
+    ----------
+    points
+        (chain, draw, coordinate), in the space of a path.
+    names
+        Of the coordinates.
+    divergences
+        That the sampler has reported.
+    independent
+        How many independent draws they are worth by the way they were made; NaN if only their
+        autocorrelation can tell.
+    """
+
+    points: np.ndarray
+    names: Sequence[str]
+    divergences: int = 0
+    independent: float = np.nan
+
+    @property
+    def size(self) -> int:
+        """The number of draws, of all chains."""
+        return int(self.points.shape[0] * self.points.shape[1])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some draws that are judged together; those of one block may be alike."""
+
+    points: np.ndarray
+    blocks: np.ndarray
+
+
+def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: int) -> Outcome:
+    """Estimate log Z by bridges between given draws and densities fitted to the others.
+
+    Parameters
+    ----------
+    path
+        Whose last density has a space to fit in (:class:`~pymc_arm.estimation.spaces.Refinable`).
+    given
+        The draws.
+    rng
+        For draws of q.
+    workers
+        How many bridges are made at the same time.
+
+    Raises
+    ------
+    DrawsError
+        If there are too few draws, or nearly all of Z is where they are not.
+    """
+    started = time.perf_counter()
+    assert isinstance(path, Refinable)
+    convergence = _convergence(path, given)
+    parts = _cut(given, convergence["given_ess"])
+    with one_blas_thread():
+        mixed = convergence["given_r_hat"] <= SEVERE_R_HAT
+        bridges, summits = _bridge(path, parts, mixed, rng, workers)
+    bridges = [_count_dependence(b, given) for b in bridges]
+    recorded = describe_modes(summits, bridges)
+    _refuse_elsewhere(summits, recorded.get("repaired_share", 0.0))
+    seconds = (time.perf_counter() - started) / len(parts)
+    chains = [_as_chain(path, p, b, seconds) for p, b in zip(parts, bridges, strict=True)]
+    summary = RunSummary(
+        draws=len(parts[0].points),
+        chains=len(parts),
+        allocation=None,
+        settings=None,
+        target_se=None,
+        time_limit=None,
+        ended_by="bridge",
+        complete=True,
+        chains_started=len(parts),
+        flat=tuple(getattr(path, "flat", ())),
+        dimension=given.points.shape[2],
+        start="draws",
+        draws_from="given",
+        bridged=True,
+        given_chains=given.points.shape[0],
+        given_draws=given.points.shape[1],
+        divergences=given.divergences,
+        **convergence,
+        **_shift(parts, bridges, given, convergence["given_ess"]),
+        **recorded,
+    )
+    estimates = pool_bridges(bridges, repaired="repaired_modes" in recorded)
+    return Outcome(chains, estimates, summary)
+
+
+def _convergence(path: Refinable, given: Given) -> dict[str, Any]:
+    """Return R-hat, whose it is, and the smallest effective size; the density is a column too."""
+    chains, draws, dimension = given.points.shape
+    some = np.unique(np.linspace(0, dimension - 1, MOST_COLUMNS).astype(int))
+    heights = path.log_density(given.points.reshape(-1, dimension)).reshape(chains, draws, 1)
+    table = np.concatenate([given.points[:, :, some], heights], axis=2)
+    names = [*(given.names[k] for k in some), "the log-density"]
+    r_hat, effective = split_r_hat(table), effective_sizes(table)
+    if np.isnan(r_hat).all():
+        raise DrawsError(
+            f"The {chains * draws} draws are all the same: they are no draws of a posterior."
+        )
+    worst = int(np.nanargmax(r_hat))
+    return {
+        "given_r_hat": float(r_hat[worst]),
+        "given_r_hat_variable": names[worst],
+        "given_ess": float(np.fmin(np.nanmin(effective), given.independent)),
+    }
+
+
+def _cut(given: Given, effective: float) -> list[_Part]:
+    """Return the parts that take the place of chains."""
+    chains, draws, dimension = given.points.shape
+    if given.size < 2 * SMALLEST_CLOUD or draws < 4:
+        raise DrawsError(
+            f"There are {given.size} draws, {draws} of each chain: too few to fit a density to a "
+            f"part of them and to judge it on the rest. Give {2 * SMALLEST_CLOUD} at least, and "
+            "better 1000 of each of four chains."
+        )
+    most = max(MOST_DRAWS, MOST_PER_DIMENSION * dimension) // chains
+    kept = min(draws, max(most, SMALLEST_CLOUD))
+    points = given.points[:, np.linspace(0, draws - 1, kept).astype(int)]
+    length = _block_length(chains * kept / effective, kept)
+    largest = min(given.size // SMALLEST_CLOUD, MOST_PARTS)
+    if chains == 1:
+        pieces = np.array_split(points[0], min(PARTS_OF_ONE, largest))
+        return [_Part(piece, np.arange(len(piece)) // length) for piece in pieces]
+    groups = np.array_split(np.arange(chains), min(chains, largest))
+    parts = []
+    for group in groups:
+        own = np.arange(kept) // length
+        blocks = np.concatenate([k * (own[-1] + 1) + own for k in range(len(group))])
+        parts.append(_Part(np.concatenate(points[group]), blocks))
+    return parts
+
+
+def _block_length(autocorrelation_time: float, draws: int) -> int:
+    """Return how many draws in a row make a block, one if they are independent."""
+    if autocorrelation_time <= 1:
+        return 1
+    longest = max(1, draws // FEWEST_BLOCKS)
+    return int(np.clip(np.ceil(TIMES * autocorrelation_time), 1, longest))
+
+
+def _bridge(
+    path: Any, parts: Sequence[_Part], mixed: bool, rng: np.random.Generator, workers: int
+) -> tuple[list[Bridge], list[Summit]]:
+    """Return a bridge for each part, and what a search for modes has found.
+
+    The search compares modes with log Z, so there is a first bridge without them; a second one
+    knows them, where draws have missed one or q does not fit well. Chains that have not mixed have
+    arbitrary shares of each mode: then none of them counts as found, and draws of q weigh them all.
+    """
+    clouds, blocks = [part.points for part in parts], [part.blocks for part in parts]
+    spaces = path.spaces(clouds[0])
+    map_fn = bridge_mapper(path, workers, len(parts))
+    bridges = refine_chains(spaces, clouds, rng.spawn(len(parts)), blocks, map_fn)
+    # Where a chain is alone in its mode, q does not meet it, and the bridge may be off by hundreds.
+    usable = [b for b in bridges if b.trustworthy] or bridges
+    log_evidence = float(np.median([b.log_evidence for b in usable]))
+    if not np.isfinite(log_evidence):
+        return bridges, []
+    # The same starting points in every call: whether a mode is found is no matter of luck.
+    fixed = np.random.default_rng(0)
+    prior = path.initialize(fixed, PRIOR_STARTS)[0]
+    summits = search_modes(spaces[0], prior, np.concatenate(clouds), log_evidence, fixed)
+    good = all(
+        b.represents(len(p.points)) and b.overlap > FAIR_OVERLAP
+        for b, p in zip(bridges, parts, strict=True)
+    )
+    known = summits if mixed else [replace(summit, found_share=0.0) for summit in summits]
+    if any(summit.missed for summit in known) or (known and not good):
+        generators = rng.spawn(len(parts))
+        bridges = refine_chains(spaces, clouds, generators, blocks, map_fn, known, log_evidence)
+    return bridges, known
+
+
+def _count_dependence(bridge: Bridge, given: Given) -> Bridge:
+    """Return a bridge whose error counts draws that are alike but do not follow each other."""
+    more = max(given.size / given.independent, 1.0) - 1.0 if given.independent > 0 else 0.0
+    return replace(bridge, variance=bridge.variance + 2 * more * bridge.cloud_variance)
+
+
+def _refuse_elsewhere(summits: Sequence[Summit], share: float) -> None:
+    """Refuse draws that have next to none of Z; ``share`` is that of modes they have missed."""
+    missed = [summit for summit in summits if summit.missed]
+    if share < ELSEWHERE or not missed:
+        return
+    heaviest = max(missed, key=lambda summit: summit.log_mass)
+    raise DrawsError(
+        "The draws are not where the posterior of this model is: a search has found a mode with a "
+        f"mass of about exp({heaviest.log_mass:.1f}), {100 * share:.1f} % of Z, that holds next to "
+        "none of the draws. They are of another model or of other data, or the sampler got stuck: "
+        "sample this model again, or call pymc_arm.sample."
+    )
+
+
+def _shift(
+    parts: Sequence[_Part], bridges: Sequence[Bridge], given: Given, effective: float
+) -> dict[str, Any]:
+    """Return the largest difference in means between the draws and draws of q by weight.
+
+    It is in standard deviations, together with what chance explains of it; nothing where q is not
+    good enough to tell.
+    """
+    if any(b.particles is None for b in bridges):
+        return {}
+    drawn = np.concatenate([b.particles for b in bridges])
+    own = np.concatenate([part.points for part in parts])
+    worth = sum(1 / (1 / len(b.particles) + 1 / b.effective_draws) for b in bridges)
+    scale = np.maximum(drawn.std(axis=0), 1e-300)
+    shifts = np.abs(drawn.mean(axis=0) - own.mean(axis=0)) / scale
+    worst = int(np.argmax(shifts))
+    level = CHANCE / (2 * len(shifts))
+    limit = float(scipy.special.ndtri(1 - level)) * np.sqrt(1 / worth + 1 / max(effective, 1.0))
+    return {
+        "shift": float(shifts[worst]),
+        "shift_limit": float(limit),
+        "shift_variable": given.names[worst],
+    }
+
+
+def _as_chain(path: Path, part: _Part, found: Bridge, seconds: float) -> Chain:
+    """Return a part as a chain of a single step, from q to the posterior."""
+    size = len(part.points)
+    info = Info(
+        introduced="bridge from q",
+        effective_fraction=found.overlap,
+        first_effective_fraction=found.overlap,
+        particles=size,
+        rounds=0,
+        log_increment=found.log_evidence,
+        increment_variance=1 / found.overlap - 1 if found.overlap > 0 else np.inf,
+        predicted_variance=found.variance,
+        log_evidence=found.log_evidence,
+        acceptance_rate=np.nan,
+        kernel_calls=0,
+        resampled=False,
+        distinct_fraction=1.0,
+    )
+    state = State(
+        path.start,
+        part.points,
+        np.full(size, -np.log(size)),
+        np.nan,
+        np.arange(size),
+        Genealogy.of(size),
+    )
+    run = Run(state, (info,), (path.start,))
+    return Chain(run, part.points, {}, seconds, part.blocks, found)

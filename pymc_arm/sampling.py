@@ -27,6 +27,7 @@ from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath
+from pymc_arm.models.elimination import Marginalize
 from pymc_arm.models.identity import model_identity
 from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
@@ -61,6 +62,7 @@ def sample(
     start: Literal["auto", "prior", "reference"] = "auto",
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
+    marginalize: Marginalize = "auto",
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
     budget: int | None = None,
     refine: bool | Literal["auto"] = "auto",
@@ -109,6 +111,10 @@ def sample(
         which variables come in. :func:`plan` shows it.
     family
         ``"auto"`` asks the registered families first; ``"generic"`` does not; or a family's name.
+    marginalize
+        Which discrete variables are summed exactly instead of sampled. ``"auto"``: all that can be,
+        unless an ``order``, the paper's settings, a ``variant`` or an ``allocation`` is asked for.
+        False: none. A list of names: those. The posterior has draws of them all the same.
     allocation, budget
         See :func:`sample_path`.
     refine
@@ -183,6 +189,7 @@ def sample(
         start=start,
         order=order,
         family=family,
+        marginalize=marginalize,
         return_inferencedata=return_inferencedata,
         idata_kwargs=idata_kwargs,
         backend=backend,
@@ -214,6 +221,7 @@ class ModelCall:
         start: Literal["auto", "prior", "reference"] = "auto",
         order: str | Sequence[Any] = "auto",
         family: str = "auto",
+        marginalize: Marginalize = "auto",
         return_inferencedata: bool = True,
         idata_kwargs: Mapping[str, Any] | None = None,
         backend: str | None = None,
@@ -245,10 +253,18 @@ class ModelCall:
         plain = self._given.get("variant", "arm") == "arm" and options.allocation == "adaptive"
         if start == "auto" and (self._paper or not plain):
             start = "prior"
+        if isinstance(marginalize, str) and (self._paper or not plain):
+            check_choice("marginalize", marginalize, ("auto",))
+            marginalize = False
         self._recipe: Callable[..., Path]
         if chosen is None:
             self._recipe = functools.partial(
-                _make_path, self.model, start=start, order=order, backend=backend
+                _make_path,
+                self.model,
+                start=start,
+                order=order,
+                backend=backend,
+                marginalize=marginalize,
             )
         else:
             self._recipe = functools.partial(chosen.build, self.model, **dict(family_kwargs or {}))
@@ -352,12 +368,13 @@ def plan(
     family: str = "auto",
     backend: str | None = None,
     start: Literal["auto", "prior", "reference"] = "auto",
+    marginalize: Marginalize = "auto",
 ) -> Plan | FamilyPlan:
     """Return the steps that :func:`sample` would take, before anything runs.
 
     Parameters
     ----------
-    model, order, family, backend, start
+    model, order, family, backend, start, marginalize
         As in :func:`sample`.
 
     Returns
@@ -389,7 +406,9 @@ def plan(
     chosen, answers = find_family(model, family)
     if chosen is not None:
         return FamilyPlan(chosen.name, answers[chosen.name].reason)
-    choice = start_model(model, start=start, order=order, backend=backend)
+    choice = start_model(
+        model, start=start, order=order, backend=backend, marginalize=marginalize
+    )
     path = choice.path.model_path if isinstance(choice.path, ReferencePath) else choice.path
     assert isinstance(path, ModelPath)
     made = path.plan

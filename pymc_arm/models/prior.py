@@ -5,6 +5,7 @@ they are batched and interpreted, which saves the seconds that a compiler would 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import pymc as pm
@@ -31,6 +32,7 @@ from pymc_arm.models.transforms import (
 
 __all__ = [
     "INTERPRETED",
+    "Prior",
     "PriorSampler",
     "batched_function",
     "function_of_draws",
@@ -49,6 +51,17 @@ MASS_DRAWS = 10_000
 # With a smaller share, a run would need more draws for one that is possible than it has particles.
 SMALLEST_SHARE = 1e-3
 _SEED = 20160713
+
+
+class Prior(Protocol):
+    """Joint prior draws of the coordinates of a path."""
+
+    @property
+    def log_mass(self) -> float:
+        """The logarithm of the prior's mass where draws are possible."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        """Return an array (size, ...) for each variable."""
 
 
 class PriorSampler(GraphSampler):

@@ -86,7 +86,8 @@ class Gradient:
         reference: np.ndarray,
         notes: list[str],
     ) -> None:
-        self._graphs = x, pieces
+        #: The vector of coordinates, and the terms as graphs over it.
+        self.graphs = x, pieces
         self._ends = np.cumsum(lengths)
         self._count = int(lengths.sum())
         self._points = reference
@@ -133,7 +134,7 @@ class Gradient:
 
     def _compile(self) -> GradientFunction | None:
         """Return the quickest function that agrees with PyTensor's own gradient."""
-        x, pieces = self._graphs
+        x, pieces = self.graphs
         weights = pt.tensor("weights", dtype="float64", shape=(self._count,))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -5,6 +5,7 @@ leaves a table over the others. Steps that wait for no other, and whose tables h
 shapes and come from the same places, are one batch: 500 labels are summed at once.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,11 +30,39 @@ class Factors:
 
 @dataclass(frozen=True)
 class Source:
-    """Columns of an array of tables, and which axes of a batch theirs are, in their order."""
+    """Columns of an array of tables, and which axes of a batch of some shape theirs are."""
 
     array: int
-    columns: np.ndarray
+    columns: np.ndarray | slice
     axes: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    @functools.cached_property
+    def own_shape(self) -> tuple[int, ...]:
+        """The shape of a table, in the order of its own axes."""
+        return tuple(self.shape[axis] for axis in self.axes)
+
+    @functools.cached_property
+    def to_batch(self) -> tuple[int, ...]:
+        """Its axes in the order of the batch, with the columns and the points last."""
+        order = np.argsort(self.axes).tolist()
+        return (*order, len(order), len(order) + 1)
+
+    @functools.cached_property
+    def from_batch(self) -> tuple[int, ...]:
+        """The order of the batch in its own axes, with the columns and the points last."""
+        order = np.argsort(np.argsort(self.axes)).tolist()
+        return (*order, len(order), len(order) + 1)
+
+    @functools.cached_property
+    def wide_shape(self) -> tuple[int, ...]:
+        """The shape of a table with axes of length one where it does not depend on a variable."""
+        return tuple(n if axis in self.axes else 1 for axis, n in enumerate(self.shape))
+
+    @functools.cached_property
+    def missing(self) -> tuple[int, ...]:
+        """The axes that it lacks."""
+        return tuple(axis for axis in range(len(self.shape)) if axis not in self.axes)
 
 
 @dataclass(frozen=True)
@@ -174,7 +203,7 @@ def _join(
             alike.setdefault(kind, []).append(step)
         for (shape, places), members in alike.items():
             sources = tuple(
-                Source(array, np.array([taken[number].column for _, _, taken, _ in members]), axes)
+                Source(array, _select([step[2][number].column for step in members]), axes, shape)
                 for number, (array, axes) in enumerate(places)
             )
             for column, (*_, message) in enumerate(members):
@@ -185,3 +214,11 @@ def _join(
                 Batch(shape, variables, outsides.reshape(len(members), -1), sources)
             )
     return batches
+
+
+def _select(columns: list[int]) -> np.ndarray | slice:
+    """Return columns as a slice, which takes no copy, if they are next to each other."""
+    first, last = columns[0], columns[-1]
+    if columns == list(range(first, last + 1)):
+        return slice(first, last + 1)
+    return np.array(columns)

@@ -6,7 +6,7 @@ the values o of the outside variables, so that the same shares serve twice: back
 derivatives to the cells of every table (whose derivative is its probability), and they draw v.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -25,7 +25,8 @@ def sum_out(
     schedule
         The steps.
     tables
-        The logarithms of the factors, an array (cells, columns, points) for each kind.
+        The logarithms of the factors, an array (cells, columns, points) for each kind. Those that
+        are the same for all points may have one.
     keep
         Whether to return the shares of all steps, (values, cells, columns, points) each.
     """
@@ -42,8 +43,9 @@ def sum_out(
                 joint /= np.where(total > 0, total, 1.0)
                 shares.append(joint)
             arrays.append(largest + np.log(total))
-    found = [arrays[array][0, column] for array, column in schedule.roots]
-    return np.array(found).reshape(len(found), tables[0].shape[2] if tables else 0), shares
+    points = max((table.shape[2] for table in tables), default=1)
+    found = [np.broadcast_to(arrays[array][0, column], points) for array, column in schedule.roots]
+    return np.array(found), shares
 
 
 def differentiate(
@@ -64,7 +66,12 @@ def differentiate(
         Of each component, (components, points).
     """
     points = weights.shape[1]
-    adjoints = [np.empty(table.shape) for table in tables]
+    # What is the same for all points has no derivative that anybody asks for.
+    constant = {number for number, table in enumerate(tables) if table.shape[2] < points}
+    adjoints = [
+        np.empty((0, 0, 0) if number in constant else table.shape)
+        for number, table in enumerate(tables)
+    ]
     for batch in schedule.batches:
         cells = int(np.prod(batch.shape[1:]))
         adjoints.append(np.empty((cells, len(batch.variables), points)))
@@ -75,7 +82,8 @@ def differentiate(
         joint = shares[number] * adjoints[schedule.inputs + number]
         joint = joint.reshape(*batch.shape, len(batch.variables), points)
         for source in batch.sources:
-            adjoints[source.array][:, source.columns] = _project(joint, source)
+            if source.array not in constant:
+                adjoints[source.array][:, source.columns] = _project(joint, source)
     return adjoints[: len(tables)]
 
 
@@ -83,14 +91,15 @@ def draw(
     rng: np.random.Generator,
     schedule: Schedule,
     shares: Sequence[np.ndarray],
-    values: dict[int, np.ndarray],
-    sizes: dict[int, int],
-) -> None:
-    """Draw all variables, last summed first, and put the places of their values into ``values``."""
+    sizes: Mapping[int, int],
+    points: int,
+) -> dict[int, np.ndarray]:
+    """Draw all variables, last summed first; return the place of the value of each."""
+    values: dict[int, np.ndarray] = {}
+    every = np.arange(points)
     for number in range(len(schedule.batches) - 1, -1, -1):
-        batch, share = schedule.batches[number], shares[number]
-        points = share.shape[-1]
-        every = np.arange(points)
+        batch = schedule.batches[number]
+        share = np.broadcast_to(shares[number], (*shares[number].shape[:-1], points))
         for column, variable in enumerate(batch.variables.tolist()):
             cell = np.zeros(points, dtype=int)
             for other in batch.outside[column].tolist():
@@ -99,39 +108,34 @@ def draw(
             uniform = rng.random(points) * cumulated[-1]
             place = (cumulated <= uniform).sum(axis=0)
             values[variable] = np.minimum(place, sizes[variable] - 1)
+    return values
 
 
 def _join(batch: Batch, arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Return the sum of the tables of each variable, (values, outside cells, columns, points)."""
     count = len(batch.variables)
-    points = arrays[batch.sources[0].array].shape[2]
-    joint = np.zeros((*batch.shape, count, points))
-    for source in batch.sources:
-        joint += _spread(batch, source, arrays[source.array])
+    points = max(arrays[source.array].shape[2] for source in batch.sources)
+    joint = np.empty((*batch.shape, count, points))
+    first, *others = (_spread(source, arrays[source.array]) for source in batch.sources)
+    if others:
+        np.add(first, others[0], out=joint)
+    else:
+        joint[...] = first
+    for other in others[1:]:
+        joint += other
     return joint.reshape(batch.shape[0], -1, count, points)
 
 
-def _spread(batch: Batch, source: Source, array: np.ndarray) -> np.ndarray:
+def _spread(source: Source, array: np.ndarray) -> np.ndarray:
     """Return tables with axes of length one where they do not depend on a variable."""
-    count, points = len(source.columns), array.shape[2]
-    columns: np.ndarray | slice = source.columns
-    if count == 1:
-        columns = slice(int(source.columns[0]), int(source.columns[0]) + 1)
-    elif count == array.shape[1] and (np.diff(source.columns) == 1).all():
-        columns = slice(None)
-    own = array[:, columns].reshape(*(batch.shape[axis] for axis in source.axes), count, points)
-    order = np.argsort(source.axes)
-    own = own.transpose(*order, len(order), len(order) + 1)
-    wide = [1] * len(batch.shape)
-    for axis in source.axes:
-        wide[axis] = batch.shape[axis]
-    return own.reshape(*wide, count, points)
+    own = array[:, source.columns]
+    size = own.shape[1:]
+    return own.reshape(*source.own_shape, *size).transpose(source.to_batch).reshape(
+        *source.wide_shape, *size
+    )
 
 
 def _project(joint: np.ndarray, source: Source) -> np.ndarray:
     """Return a joint table summed over the axes that a source lacks, in the source's own order."""
-    missing = tuple(axis for axis in range(joint.ndim - 2) if axis not in source.axes)
-    summed = joint.sum(axis=missing) if missing else joint
-    place = np.argsort(np.argsort(source.axes))
-    summed = summed.transpose(*place, summed.ndim - 2, summed.ndim - 1)
-    return summed.reshape(-1, *joint.shape[-2:])
+    summed = joint.sum(axis=source.missing) if source.missing else joint
+    return summed.transpose(source.from_batch).reshape(-1, *joint.shape[-2:])

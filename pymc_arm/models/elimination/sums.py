@@ -88,7 +88,8 @@ class System:
     def to_terms(self, adjoints: list[np.ndarray], of_groups: list[np.ndarray]) -> None:
         """Add derivatives with respect to the system's tables to those of the terms."""
         for part, adjoint in zip(self._parts, adjoints, strict=True):
-            of_groups[part.group][:, part.chosen] += adjoint[:, part.owner]
+            if adjoint.size:
+                of_groups[part.group][:, part.chosen] += adjoint[:, part.owner]
 
 
 class Sums:
@@ -131,12 +132,14 @@ class Sums:
         if with_prior:
             of_priors = [np.flatnonzero(is_prior[group.terms]) for group in self.groups]
             self.prior = System(self.groups, of_priors, self.sizes, largest)
-        self._gradients: list[WeightedGradient] | None = None
+        self._gradients: list[WeightedGradient | None] | None = None
+        self._constant: dict[int, np.ndarray] = {}
 
     @property
     def work(self) -> int:
         """How many cells are evaluated or summed for a point."""
-        evaluated = sum(group.cells * len(group.terms) for group in self.groups)
+        changing = [group for group in self.groups if not group.constant]
+        evaluated = sum(group.cells * len(group.terms) for group in changing)
         systems = [self.full, *([] if self.prior is None else [self.prior])]
         return evaluated + sum(system.schedule.cells for system in systems)
 
@@ -145,11 +148,12 @@ class Sums:
         parts = []
         for chunk in self._chunks(points, keep=False):
             tables = self._tables(chunk)
-            found, _ = sum_out(self.full.schedule, self.full.tables(tables))
-            prior = np.zeros((0, len(chunk)))
-            if self.prior is not None:
-                prior, _ = sum_out(self.prior.schedule, self.prior.tables(tables))
-            parts.append((found.T, prior.T))
+            logs = [np.zeros((0, len(chunk)))] * 2
+            for number, system in enumerate((self.full, self.prior)):
+                if system is not None:
+                    found, _ = sum_out(system.schedule, system.tables(tables))
+                    logs[number] = np.broadcast_to(found, (len(found), len(chunk)))
+            parts.append((logs[0].T, logs[1].T))
         full, priors = zip(*parts, strict=True)
         return np.concatenate(full), np.concatenate(priors)
 
@@ -165,9 +169,7 @@ class Sums:
         full, prior
             The weight of each component.
         """
-        if self._gradients is None:
-            self._gradients = [WeightedGradient(self.density, g.terms) for g in self.groups]
-        parts = []
+        functions, parts = self._functions(), []
         for chunk in self._chunks(points, keep=True):
             tables = self._tables(chunk)
             weights = [np.zeros(table.shape) for table in tables]
@@ -176,13 +178,16 @@ class Sums:
                 if system is None:
                     continue
                 mine = system.tables(tables)
-                logs[number], shares = sum_out(system.schedule, mine, keep=True)
+                found, shares = sum_out(system.schedule, mine, keep=True)
+                logs[number] = np.broadcast_to(found, (len(found), len(chunk)))
                 if own.any():
                     wide = np.broadcast_to(own[:, None], logs[number].shape)
                     adjoints = differentiate(system.schedule, mine, shares, wide)
                     system.to_terms(adjoints, weights)
             gradient = np.zeros(chunk.shape)
-            for group, own, function in zip(self.groups, weights, self._gradients, strict=True):
+            for group, own, function in zip(self.groups, weights, functions, strict=True):
+                if function is None:
+                    continue
                 found = function(spread(chunk, group), as_rows(own))
                 gradient += found.reshape(len(chunk), group.cells, -1).sum(axis=1)
             parts.append((logs[0].T, logs[1].T, gradient))
@@ -191,9 +196,15 @@ class Sums:
 
     def gradient_is_quick(self) -> bool:
         """Whether gradients are array operations only."""
+        return all(function is None or function.vectorized for function in self._functions())
+
+    def _functions(self) -> list[WeightedGradient | None]:
         if self._gradients is None:
-            self._gradients = [WeightedGradient(self.density, g.terms) for g in self.groups]
-        return all(function.vectorized for function in self._gradients)
+            self._gradients = [
+                None if group.constant else WeightedGradient(self.density, group.terms)
+                for group in self.groups
+            ]
+        return self._gradients
 
     def draw(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Return points with discrete coordinates drawn given the others."""
@@ -201,8 +212,7 @@ class Sums:
         for chunk in self._chunks(points, keep=True):
             tables = self.full.tables(self._tables(chunk))
             _, shares = sum_out(self.full.schedule, tables, keep=True)
-            places: dict[int, np.ndarray] = {}
-            draw(rng, self.full.schedule, shares, places, self.sizes)
+            places = draw(rng, self.full.schedule, shares, self.sizes, len(chunk))
             new = chunk.copy()
             for coordinate, place in places.items():
                 new[:, coordinate] = self.supports[coordinate].low + place
@@ -227,11 +237,19 @@ class Sums:
                 for coordinate, size in zip(scope, group.shape, strict=True):
                     place = values[:, coordinate].astype(int) - self.supports[coordinate].low
                     cell = cell * size + place
-                total += table[cell, column, every]
+                total += table[cell, column, 0 if group.constant else every]
         return total
 
     def _tables(self, points: np.ndarray) -> list[np.ndarray]:
-        return [evaluate_group(self.density, group, points) for group in self.groups]
+        found = []
+        for number, group in enumerate(self.groups):
+            table = self._constant.get(number)
+            if table is None:
+                table = evaluate_group(self.density, group, points)
+                if group.constant:
+                    self._constant[number] = table
+            found.append(table)
+        return found
 
     def _chunks(self, points: np.ndarray, *, keep: bool) -> list[np.ndarray]:
         systems = [self.full, *([] if self.prior is None else [self.prior])]

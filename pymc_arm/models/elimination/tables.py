@@ -47,6 +47,8 @@ class Group:
         All coordinates that are set.
     values
         What they are set to, (cells, columns).
+    constant
+        Whether the tables are the same whatever the other coordinates are.
     """
 
     terms: np.ndarray
@@ -54,6 +56,7 @@ class Group:
     shape: tuple[int, ...]
     columns: np.ndarray
     values: np.ndarray
+    constant: bool
 
     @property
     def cells(self) -> int:
@@ -65,6 +68,8 @@ def make_groups(
     scopes: np.ndarray, terms: np.ndarray, supports: Mapping[int, Support]
 ) -> list[Group]:
     """Divide terms by the colors of the discrete coordinates that they depend on.
+
+    Those that depend on nothing else, such as fixed transitions, have groups of their own.
 
     Parameters
     ----------
@@ -81,29 +86,32 @@ def make_groups(
     kind_of = {c: kinds.setdefault(supports[c], len(kinds)) for c in supports}
     neighbours = connect([*own, *((c,) for c in supports)])
     colors = color_graph(neighbours, kind_of)
-    members: dict[tuple[object, ...], list[int]] = {}
+    constant = scopes[terms].sum(axis=1) == [len(scope) for scope in own]
+    members: dict[tuple[bool, bool, tuple[int, ...]], list[int]] = {}
     for place, scope in enumerate(own):
-        several = tuple(sorted(colors[c] for c in scope))
         # Coordinates of one kind can all be set at once where terms depend on one of them only.
-        key = several if len(scope) > 1 else ("single", kind_of[scope[0]])
-        members.setdefault(key, []).append(place)
+        single = len(scope) == 1
+        chosen = (kind_of[scope[0]],) if single else tuple(sorted(colors[c] for c in scope))
+        members.setdefault((bool(constant[place]), single, chosen), []).append(place)
     groups = []
-    for key, places in members.items():
+    for (fixed, single, chosen), places in members.items():
         ordered = tuple(tuple(sorted(own[p], key=colors.__getitem__)) for p in places)
         first = ordered[0]
         axis_of = {colors[c]: axis for axis, c in enumerate(first)}
-        if key[0] == "single":
-            axis_of = {colors[c]: 0 for c in supports if kind_of[c] == key[1]}
+        if single:
+            axis_of = {colors[c]: 0 for c in supports if kind_of[c] == chosen[0]}
         columns = np.array([c for c in coordinates if colors[c] in axis_of], dtype=int)
         grid = np.array(list(itertools.product(*(supports[c].values for c in first))))
         values = grid[:, [axis_of[colors[c]] for c in columns.tolist()]]
         shape = tuple(supports[c].count for c in first)
-        groups.append(Group(terms[places], ordered, shape, columns, values))
+        groups.append(Group(terms[places], ordered, shape, columns, values, fixed))
     return groups
 
 
 def evaluate_group(density: LogDensity, group: Group, points: np.ndarray) -> np.ndarray:
-    """Return the tables of a group, (cells, terms, points)."""
+    """Return the tables of a group, (cells, terms, points); for one point if they are constant."""
+    if group.constant:
+        points = points[:1]
     values = np.broadcast_to(group.values, (len(points), *group.values.shape))
     found = density.terms_at(points, group.columns, values, group.terms)
     return np.ascontiguousarray(found.transpose(1, 2, 0))

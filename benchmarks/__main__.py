@@ -24,6 +24,7 @@ MODULES = (
     "faults",
     "overhead",
     "scaling",
+    "structure",
 )
 
 

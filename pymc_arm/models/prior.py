@@ -12,7 +12,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace, graph_replace, vectorize_graph
+from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.variable import TensorVariable
 
@@ -295,11 +295,14 @@ def _graphs(
 
 def _with_draws(graph: Variable, draws: Mapping[Variable, TensorVariable]) -> Variable:
     """Return a graph with random variables replaced by their draws, which are not copied."""
-    if graph in draws:
-        return draws[graph]
-    found = {rv: draws[rv] for rv in draws.keys() & set(ancestors([graph], blockers=draws))}
-    replaced: Variable = graph_replace(graph, found, strict=False) if found else graph
-    return replaced
+    # PyTensor's graph_replace loses count where one of these is an ancestor of another.
+    replaced: dict[Variable, Variable] = dict(draws)
+    for node in toposort([graph], blockers=draws.keys()):
+        inputs = [replaced.get(one, one) for one in node.inputs]
+        if any(one is not other for one, other in zip(inputs, node.inputs, strict=True)):
+            changed = node.clone_with_new_inputs(inputs, strict=False)
+            replaced.update(zip(node.outputs, changed.outputs, strict=True))
+    return replaced.get(graph, graph)
 
 
 def batched_function(

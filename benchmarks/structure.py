@@ -223,7 +223,7 @@ def grid(states: int, side: int, coupling: float | None) -> Problem:
 
     def build() -> pm.Model:
         with pm.Model() as model:
-            strength = coupling if coupling is not None else pm.HalfNormal("coupling", 0.5)
+            strength = coupling if coupling is not None else pm.HalfNormal("coupling", 3 / side**2)
             spin = pm.Categorical("spin", p=np.full(states, 1 / states), shape=(side, side))
             for name, pairs in (
                 ("across", pt.eq(spin[:, 1:], spin[:, :-1])),
@@ -236,10 +236,10 @@ def grid(states: int, side: int, coupling: float | None) -> Problem:
         uniform = side * side * np.log(states)
         if coupling is not None:
             return _log_transfer(states, side, side, coupling) - uniform
-        values = np.linspace(0, 6, 301)
-        # The integrand grows with the coupling, so that the prior's tail is where the mass is.
+        # Z grows by a factor of exp for each of 2 side^2 pairs, and the prior keeps up with that.
+        values = np.linspace(0, 3, 301)
         logs = np.array([_log_transfer(states, side, side, value) for value in values])
-        return _log_trapezoid(logs - uniform + stats.halfnorm.logpdf(values, 0, 0.5), values)
+        return _log_trapezoid(logs - uniform + stats.halfnorm.logpdf(values, 0, 3 / side**2), values)
 
     return Problem(build, exact, draws=200 if coupling is None else 1000)
 

@@ -5,6 +5,7 @@ together with the data: log P(c) and log F(c) of each component. A path from the
 since the first is what prior draws of c have, and log F - log P is the likelihood of c.
 """
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -32,14 +33,53 @@ CHUNK = 131_072
 KEPT = 8_000_000
 
 
+# What stands for -inf in a product of matrices, where zero times it must be zero.
+NOTHING = -1e290
+
+
 @dataclass(frozen=True)
 class _Part:
     """Which terms of a group a system has, and which table of its own each is added to."""
 
-    group: int
+    number: int
+    group: Group
     chosen: np.ndarray
     owner: np.ndarray
     count: int
+
+    @functools.cached_property
+    def matrix(self) -> np.ndarray:
+        """Which evaluations add up to each cell, (cells, evaluations x terms)."""
+        rows, terms = self.group.rows[:, self.chosen], len(self.chosen)
+        matrix = np.zeros((self.group.cells, len(self.group.values), terms))
+        matrix[np.arange(self.group.cells)[:, None], rows, np.arange(terms)] = 1.0
+        return matrix.reshape(self.group.cells, -1)
+
+    def tables(self, found: np.ndarray) -> np.ndarray:
+        """Return tables, (cells, count, points), from evaluations, (evaluations, terms, points)."""
+        whole = len(self.chosen) == found.shape[1]
+        own = found if whole else found[:, self.chosen]
+        if self.group.repeated:
+            own = np.maximum(own.reshape(-1, own.shape[2]), NOTHING)
+            cells = self.matrix @ own
+            cells[cells < 0.5 * NOTHING] = -np.inf
+            return cells[:, None]
+        if not self.group.in_order:
+            own = own[self.group.rows[:, self.chosen], np.arange(len(self.chosen))]
+        return _add_up(own, self.owner, self.count)
+
+    def add_derivatives(self, of_tables: np.ndarray, of_evaluations: np.ndarray) -> None:
+        """Add derivatives with respect to tables to those with respect to evaluations."""
+        if self.group.repeated:
+            found = self.matrix.T @ of_tables[:, 0]
+            of_evaluations[:, self.chosen] += found.reshape(
+                len(self.group.values), len(self.chosen), -1
+            )
+        elif self.group.in_order:
+            of_evaluations[:, self.chosen] += of_tables[:, self.owner]
+        else:  # no two cells of a term are the same evaluation
+            rows = self.group.rows[:, self.chosen]
+            of_evaluations[rows, self.chosen] += of_tables[:, self.owner]
 
 
 class System:
@@ -70,26 +110,20 @@ class System:
                 continue
             columns: dict[tuple[int, ...], int] = {}
             owner = [columns.setdefault(group.scopes[term], len(columns)) for term in mine]
-            parts.append(_Part(number, mine, np.array(owner), len(columns)))
+            parts.append(_Part(number, group, mine, np.array(owner), len(columns)))
             factors.append(Factors(tuple(columns)))
         self._parts = parts
         self.schedule: Schedule = make_schedule(factors, sizes, largest)
 
     def tables(self, of_groups: list[np.ndarray]) -> list[np.ndarray]:
-        """Return the tables of the system from those of all terms: some are added up."""
-        found = []
-        for part in self._parts:
-            table = of_groups[part.group]
-            if len(part.chosen) < table.shape[1]:
-                table = table[:, part.chosen]
-            found.append(_add_up(table, part.owner, part.count))
-        return found
+        """Return the tables of the system from the evaluations of all groups."""
+        return [part.tables(of_groups[part.number]) for part in self._parts]
 
-    def to_terms(self, adjoints: list[np.ndarray], of_groups: list[np.ndarray]) -> None:
-        """Add derivatives with respect to the system's tables to those of the terms."""
-        for part, adjoint in zip(self._parts, adjoints, strict=True):
-            if adjoint.size:
-                of_groups[part.group][:, part.chosen] += adjoint[:, part.owner]
+    def add_derivatives(self, of_tables: list[np.ndarray], of_groups: list[np.ndarray]) -> None:
+        """Add derivatives with respect to the system's tables to those of all groups."""
+        for part, own in zip(self._parts, of_tables, strict=True):
+            if own.size:
+                part.add_derivatives(own, of_groups[part.number])
 
 
 class Sums:
@@ -125,7 +159,7 @@ class Sums:
     ) -> None:
         self.density, self.supports = density, supports
         self.sizes = {coordinate: support.count for coordinate, support in supports.items()}
-        self.groups = make_groups(scopes, terms, supports)
+        self.groups = make_groups(density, scopes, terms, supports)
         everything = [np.arange(len(group.terms)) for group in self.groups]
         self.full = System(self.groups, everything, self.sizes, largest)
         self.prior: System | None = None
@@ -138,8 +172,7 @@ class Sums:
     @property
     def work(self) -> int:
         """How many cells are evaluated or summed for a point."""
-        changing = [group for group in self.groups if not group.constant]
-        evaluated = sum(group.cells * len(group.terms) for group in changing)
+        evaluated = sum(group.work for group in self.groups)
         systems = [self.full, *([] if self.prior is None else [self.prior])]
         return evaluated + sum(system.schedule.cells for system in systems)
 
@@ -183,13 +216,13 @@ class Sums:
                 if own.any():
                     wide = np.broadcast_to(own[:, None], logs[number].shape)
                     adjoints = differentiate(system.schedule, mine, shares, wide)
-                    system.to_terms(adjoints, weights)
+                    system.add_derivatives(adjoints, weights)
             gradient = np.zeros(chunk.shape)
             for group, own, function in zip(self.groups, weights, functions, strict=True):
                 if function is None:
                     continue
                 found = function(spread(chunk, group), as_rows(own))
-                gradient += found.reshape(len(chunk), group.cells, -1).sum(axis=1)
+                gradient += found.reshape(len(chunk), len(group.values), -1).sum(axis=1)
             parts.append((logs[0].T, logs[1].T, gradient))
         first, second, third = zip(*parts, strict=True)
         return np.concatenate(first), np.concatenate(second), np.concatenate(third)
@@ -237,7 +270,8 @@ class Sums:
                 for coordinate, size in zip(scope, group.shape, strict=True):
                     place = values[:, coordinate].astype(int) - self.supports[coordinate].low
                     cell = cell * size + place
-                total += table[cell, column, 0 if group.constant else every]
+                row = group.rows[cell, column]
+                total += table[row, column, 0 if group.constant else every]
         return total
 
     def _tables(self, points: np.ndarray) -> list[np.ndarray]:
@@ -254,7 +288,7 @@ class Sums:
     def _chunks(self, points: np.ndarray, *, keep: bool) -> list[np.ndarray]:
         systems = [self.full, *([] if self.prior is None else [self.prior])]
         largest = max(system.schedule.largest for system in systems)
-        largest = max(largest, *(group.cells * len(group.terms) for group in self.groups))
+        largest = max(largest, *(len(group.values) * len(group.terms) for group in self.groups))
         size = max(1, CHUNK // largest)
         if keep:
             size = max(1, min(size, KEPT // self.work))

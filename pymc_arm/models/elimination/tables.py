@@ -5,11 +5,12 @@ the transitions of a chain of K states take K^2 evaluations of all of them, howe
 its emissions take K. What does not depend on the discrete variables is evaluated once.
 """
 
+import functools
 import itertools
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytensor
@@ -20,6 +21,7 @@ from pytensor.graph.rewriting.basic import in2out
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.models.density import LogDensity
+from pymc_arm.models.elimination.cover import cover_cells, cover_colors
 from pymc_arm.models.elimination.graph import color_graph, connect
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
 from pymc_arm.models.graph.interpret import compile_with_numpy
@@ -29,6 +31,13 @@ __all__ = ["Group", "WeightedGradient", "as_rows", "evaluate_group", "make_group
 
 # Elements of the largest array that a gradient makes at once; see CHUNK of graph/gradient.py.
 CHUNK = 65_536
+# How many products of a matrix take as long as one term.
+PRODUCT = 50
+# Tables with fewer cells than this are not looked at for repetition, nor are those that would take
+# more than a share of the evaluations all the same.
+FEWEST_CELLS, LARGEST_SHARE = 16, 0.3
+# Points at which tables must repeat themselves.
+TRIED = 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,11 @@ class Group:
     columns
         All coordinates that are set.
     values
-        What they are set to, (cells, columns).
+        What they are set to in each evaluation, (evaluations, columns).
+    rows
+        In which evaluation each cell of each term is found, (cells, terms).
+    repeated
+        Whether all tables have one scope and repeat themselves, so that cells share evaluations.
     constant
         Whether the tables are the same whatever the other coordinates are.
     """
@@ -56,23 +69,45 @@ class Group:
     shape: tuple[int, ...]
     columns: np.ndarray
     values: np.ndarray
+    rows: np.ndarray
+    repeated: bool
     constant: bool
 
     @property
     def cells(self) -> int:
-        """The number of evaluations."""
+        """The number of cells of a table."""
         return math.prod(self.shape)
+
+    @property
+    def work(self) -> int:
+        """How many single terms are evaluated for a point, and what it takes to spread them."""
+        if self.constant:
+            return 0
+        evaluated = len(self.values) * len(self.terms)
+        return evaluated + (self.cells * evaluated // PRODUCT if self.repeated else 0)
+
+    @functools.cached_property
+    def in_order(self) -> bool:
+        """Whether the evaluations are the cells."""
+        return self.rows.shape[0] == len(self.values) and bool(
+            (self.rows == np.arange(self.cells)[:, None]).all()
+        )
 
 
 def make_groups(
-    scopes: np.ndarray, terms: np.ndarray, supports: Mapping[int, Support]
+    density: LogDensity,
+    scopes: np.ndarray,
+    terms: np.ndarray,
+    supports: Mapping[int, Support],
 ) -> list[Group]:
-    """Divide terms by the colors of the discrete coordinates that they depend on.
+    """Divide terms by how many discrete coordinates of which kind they depend on.
 
     Those that depend on nothing else, such as fixed transitions, have groups of their own.
 
     Parameters
     ----------
+    density
+        The terms.
     scopes
         Which terms depend on which coordinates, (terms, coordinates).
     terms
@@ -81,35 +116,66 @@ def make_groups(
         The supports of these coordinates.
     """
     coordinates = np.array(sorted(supports), dtype=int)
-    own = [tuple(coordinates[scopes[term, coordinates]].tolist()) for term in terms]
     kinds: dict[Support, int] = {}
     kind_of = {c: kinds.setdefault(supports[c], len(kinds)) for c in supports}
+    own = [tuple(coordinates[scopes[term, coordinates]].tolist()) for term in terms]
     neighbours = connect([*own, *((c,) for c in supports)])
     colors = color_graph(neighbours, kind_of)
+    # Axes are in the order of kinds, so that all tables of a group have the same shape.
+    own = [tuple(sorted(scope, key=lambda c: (kind_of[c], colors[c]))) for scope in own]
     constant = scopes[terms].sum(axis=1) == [len(scope) for scope in own]
-    members: dict[tuple[bool, bool, tuple[int, ...]], list[int]] = {}
+    members: dict[tuple[bool, tuple[int, ...]], list[int]] = {}
     for place, scope in enumerate(own):
-        # Coordinates of one kind can all be set at once where terms depend on one of them only.
-        single = len(scope) == 1
-        chosen = (kind_of[scope[0]],) if single else tuple(sorted(colors[c] for c in scope))
-        members.setdefault((bool(constant[place]), single, chosen), []).append(place)
-    groups = []
-    for (fixed, single, chosen), places in members.items():
-        ordered = tuple(tuple(sorted(own[p], key=colors.__getitem__)) for p in places)
-        first = ordered[0]
-        axis_of = {colors[c]: axis for axis, c in enumerate(first)}
-        if single:
-            axis_of = {colors[c]: 0 for c in supports if kind_of[c] == chosen[0]}
-        columns = np.array([c for c in coordinates if colors[c] in axis_of], dtype=int)
-        grid = np.array(list(itertools.product(*(supports[c].values for c in first))))
-        values = grid[:, [axis_of[colors[c]] for c in columns.tolist()]]
-        shape = tuple(supports[c].count for c in first)
-        groups.append(Group(terms[places], ordered, shape, columns, values, fixed))
-    return groups
+        key = bool(constant[place]), tuple(kind_of[c] for c in scope)
+        members.setdefault(key, []).append(place)
+    return [
+        _make_group(density, terms[places], [own[p] for p in places], colors, supports, fixed)
+        for (fixed, _), places in members.items()
+    ]
+
+
+def _make_group(
+    density: LogDensity,
+    terms: np.ndarray,
+    scopes: list[tuple[int, ...]],
+    colors: Mapping[int, int],
+    supports: Mapping[int, Support],
+    constant: bool,
+) -> Group:
+    """Choose the evaluations of terms whose tables have the same shape."""
+    shape = tuple(supports[c].count for c in scopes[0])
+    sets = [tuple(colors[c] for c in scope) for scope in scopes]
+    distinct = list(dict.fromkeys(sets))
+    counts = {color: n for chosen in distinct for color, n in zip(chosen, shape, strict=True)}
+    if len(distinct) == 1:
+        axes = [range(n) for n in shape]
+        places, order = np.array(list(itertools.product(*axes))), list(distinct[0])
+        rows = np.arange(len(places))[:, None]
+    else:
+        places, order, rows = cover_colors(distinct, counts)
+    columns = np.array(sorted(c for c in supports if colors[c] in counts), dtype=int)
+    lows = np.array([supports[c].low for c in columns.tolist()])
+    values = lows + places[:, [order.index(colors[c]) for c in columns.tolist()]]
+    number = {chosen: place for place, chosen in enumerate(distinct)}
+    rows = rows[:, [number[chosen] for chosen in sets]]
+    group = Group(
+        terms, tuple(scopes), shape, columns, values.astype(float), rows, False, constant
+    )
+    return _shorten(density, group)
+
+
+def _shorten(density: LogDensity, group: Group) -> Group:
+    """Return a group that evaluates less, if its tables repeat themselves."""
+    if group.constant or len(set(group.scopes)) > 1 or group.cells < FEWEST_CELLS:
+        return group
+    chosen, rows = cover_cells(evaluate_group(density, group, density.reference[:TRIED]))
+    if len(chosen) > LARGEST_SHARE * group.cells:
+        return group
+    return replace(group, values=group.values[chosen], rows=rows, repeated=True)
 
 
 def evaluate_group(density: LogDensity, group: Group, points: np.ndarray) -> np.ndarray:
-    """Return the tables of a group, (cells, terms, points); for one point if they are constant."""
+    """Return the evaluations of a group, (evaluations, terms, points); one point if constant."""
     if group.constant:
         points = points[:1]
     values = np.broadcast_to(group.values, (len(points), *group.values.shape))
@@ -165,11 +231,11 @@ class WeightedGradient:
 
 def spread(points: np.ndarray, group: Group) -> np.ndarray:
     """Return points at all values of a group, those of a point next to each other."""
-    many = np.repeat(points, group.cells, axis=0)
+    many = np.repeat(points, len(group.values), axis=0)
     many[:, group.columns] = np.tile(group.values, (len(points), 1))
     return many
 
 
 def as_rows(weights: np.ndarray) -> np.ndarray:
-    """Return weights of cells, (cells, terms, points), as rows for spread points."""
+    """Return weights, (evaluations, terms, points), as rows for spread points."""
     return np.ascontiguousarray(weights.transpose(2, 0, 1)).reshape(-1, weights.shape[1])

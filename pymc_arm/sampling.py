@@ -3,6 +3,7 @@
 import functools
 import logging
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -25,6 +26,7 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
+from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.elimination import Marginalize
@@ -282,20 +284,51 @@ class ModelCall:
         return self._begin(self._recipe, self.options)
 
     def again(self, outcome: Outcome) -> PathRun | None:
-        """Return a run from the prior, where what a run from a reference gave can't stand."""
+        """Return another run, where what came out can't stand.
+
+        From the prior, if a run from a reference has missed something; with all variables, if a
+        term turns out to depend on more discrete variables than the sums over them took it to.
+        """
+        problem = self._check_sums(outcome)
+        if problem:
+            warnings.warn(
+                f"The run was made again with marginalize=False: {problem}.",
+                ArmWarning,
+                stacklevel=callers_level(),
+            )
+            recipe = functools.partial(self._recipe, marginalize=False)
+            return self._begin(recipe, self._options_again("whole"))
         if not isinstance(self._path, ReferencePath):
             return None
         guard = check_reference(self._path, outcome.estimates.evidence)
         if guard.agrees or self._start == "reference":
             self._recorded["guard"] = guard.reason
             return None
-        options, directory = self.options, self.options.directory
-        if directory is not None:  # a run needs a directory for itself
-            own = replace(directory, directory=FilePath(directory.directory) / "prior")
-            options = replace(options, checkpoint=own)
+        options = self._options_again("prior")
         run = self._begin(functools.partial(self._recipe, start="prior"), options)
         self._recorded["guard"] = f"{guard.reason}; so the run was made again, from the prior"
         return run
+
+    def _options_again(self, folder: str) -> Options:
+        """Return the options of another run: it needs a directory for itself."""
+        directory = self.options.directory
+        if directory is None:
+            return self.options
+        own = replace(directory, directory=FilePath(directory.directory) / folder)
+        return replace(self.options, checkpoint=own)
+
+    def _check_sums(self, outcome: Outcome) -> str:
+        """Return what is wrong with sums over discrete variables where the posterior is."""
+        path = self._path.model_path if isinstance(self._path, ReferencePath) else self._path
+        if not isinstance(path, ModelPath) or path.elimination is None:
+            return ""
+        alive = [chain.particles for chain in outcome.chains if chain.draws]
+        if not alive:
+            return ""
+        particles = alive[0]
+        if isinstance(self._path, ReferencePath):
+            particles = self._path.model_points(particles)
+        return path.elimination.check(particles)
 
     def _begin(self, recipe: Callable[..., Path], options: Options) -> PathRun:
         with COMPILING:
@@ -308,6 +341,8 @@ class ModelCall:
             self._recorded["corrections"] = "; ".join(
                 f"{c.variable}: {c.log_factor:+.6g} ({c.reason})" for c in compiled.corrections
             )
+            if compiled.elimination is not None:
+                self._recorded["summed"] = ", ".join(compiled.elimination.names)
         _log.info(
             "Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws
         )

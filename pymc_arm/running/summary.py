@@ -27,8 +27,8 @@ class RunSummary:
     ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
     ``repaired_share`` of modes that they have missed and q has found. ``family``, ``start``,
-    ``guard`` (what a small run from the prior says of one from a reference), ``backend`` and
-    ``corrections`` are those of a model.
+    ``guard`` (what a small run from the prior says of one from a reference), ``backend``,
+    ``corrections`` and ``summed`` (the discrete variables that were, exactly) are those of a model.
     """
 
     draws: int
@@ -58,6 +58,7 @@ class RunSummary:
     guard: str | None = None
     backend: str | None = None
     corrections: str | None = None
+    summed: str | None = None
 
     def to_attrs(self) -> dict[str, Any]:
         """Return the attributes of a result."""

@@ -56,6 +56,10 @@ class Elimination:
     names: tuple[str, ...]
     notes: tuple[str, ...]
 
+    def check(self, points: np.ndarray) -> str:
+        """Return what is wrong with the sums at points that are left, or an empty text."""
+        return check_sums(self.density, self.whole, self.prior.whole, points)
+
 
 def eliminate(
     layout: Layout,

@@ -32,14 +32,16 @@ class RemainingPrior:
     """
 
     def __init__(self, prior: PriorSampler, kept: list[bool]) -> None:
-        self._prior, self._kept = prior, kept
+        #: The prior of all variables.
+        self.whole = prior
+        self._kept = kept
 
     @property
     def log_mass(self) -> float:
         """As of the prior of all variables."""
-        return self._prior.log_mass
+        return self.whole.log_mass
 
     def draw(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         """Return an array (size, ...) for each variable that is left."""
-        arrays = self._prior.draw(rng, size)
+        arrays = self.whole.draw(rng, size)
         return [array for array, kept in zip(arrays, self._kept, strict=True) if kept]

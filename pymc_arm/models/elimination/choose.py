@@ -190,7 +190,7 @@ def _try(
         # Values outside of a support may be indices elsewhere, which compiled code does not check.
         raise ValueError("a support that depends on other variables is summed on NumPy only")
     left = EliminatedDensity(density, layout, scopes, own, draws, largest)
-    if left.work > most:
+    if left.sums.work > most:
         raise TooLarge
     summed = frozenset(names)
     return Elimination(

@@ -441,9 +441,7 @@ def plan(
     chosen, answers = find_family(model, family)
     if chosen is not None:
         return FamilyPlan(chosen.name, answers[chosen.name].reason)
-    choice = start_model(
-        model, start=start, order=order, backend=backend, marginalize=marginalize
-    )
+    choice = start_model(model, start=start, order=order, backend=backend, marginalize=marginalize)
     path = choice.path.model_path if isinstance(choice.path, ReferencePath) else choice.path
     assert isinstance(path, ModelPath)
     made = path.plan

@@ -91,7 +91,10 @@ class ModelPath(GenericPath):
             return {}
         layout = self.plan.layout
         if self.elimination is not None:
-            layout, particles = self.elimination.whole, self.elimination.density.draw(rng, particles)
+            layout, particles = (
+                self.elimination.whole,
+                self.elimination.density.draw(rng, particles),
+            )
         values = [
             array.astype(value.type.dtype)
             for array, value in zip(layout.unravel(particles), self._values, strict=True)

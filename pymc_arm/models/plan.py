@@ -113,8 +113,8 @@ def make_plan(
 ) -> Plan:
     """Decide the order of a model's variables and data.
 
-    Those ``integrated`` must come in by integration; those ``together`` are drawn at the start, since
-    they have no prior of their own.
+    Those ``integrated`` must come in by integration. Those ``together`` have no prior
+    of their own, and are drawn at the start.
     """
     builder = _Builder(layout, density, scopes, supports, together)
     if isinstance(order, str):

@@ -205,9 +205,7 @@ def _try(
     )
 
 
-def _wanted(
-    layout: Layout, supports: dict[str, Support], marginalize: Marginalize
-) -> list[str]:
+def _wanted(layout: Layout, supports: dict[str, Support], marginalize: Marginalize) -> list[str]:
     """Return the variables that are to be summed, if they can be."""
     if marginalize is False:
         return []
@@ -254,7 +252,9 @@ def _most_connected(layout: Layout, scopes: np.ndarray, names: list[str]) -> str
 
 
 def _list(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    return (
+        ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+    )
 
 
 def _with_notes(found: Elimination, notes: list[str]) -> Elimination:

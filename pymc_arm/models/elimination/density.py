@@ -29,8 +29,8 @@ PREPARED = 512
 TRIED, DIFFERENCE, TOLERANCE = 8, 1e-5, 1e-3
 # With more cells than this a point is not evaluated twice: finding equal points costs about 500.
 COSTLY = 500
-# How many terms a cell is as much work as: it is added up, shifted, exponentiated and summed. With 3
-# a chain of 40 states starts at a reference, which takes 5 CPU s, and 11 from the prior.
+# How many terms a cell is as much work as: it is added up, shifted, exponentiated and summed. So a
+# chain of 40 states starts at a reference, which takes 5 CPU s, and 11 from the prior.
 CELL = 3
 # How far the sum of a prior may be from one.
 NORMALIZED = 1e-6
@@ -93,7 +93,7 @@ class EliminatedDensity:
         owner = np.repeat(np.arange(len(density.blocks)), density.sizes)
         kinds = np.array([block.kind for block in density.blocks])
         self._is_prior = (kinds == "prior")[owner]
-        touched = scopes[:, self._summed].any(axis=1)
+        touched = np.asarray(scopes[:, self._summed].any(axis=1))
         #: The terms of the model that depend on what is summed.
         self.touched = np.flatnonzero(touched)
         left = np.array([slot.start in set(self.kept.tolist()) for slot in layout.slots])
@@ -247,12 +247,12 @@ class EliminatedDensity:
                 self.sums.prior is not None,
                 self._largest,
             )
-            places = []
+            known: list[int] = []
             if some.prior is not None:
                 assert self.sums.prior is not None
                 every = {c: n for n, c in enumerate(self.sums.prior.schedule.components)}
-                places = [every[c] for c in some.prior.schedule.components]
-            self._prepared[key] = some, np.array(places, dtype=int)
+                known = [every[c] for c in some.prior.schedule.components]
+            self._prepared[key] = some, np.array(known, dtype=int)
         some, places = self._prepared[key]
         full = np.zeros((len(whole), len(wanted)))
         prior = np.zeros((len(whole), len(self._component_of_prior)))
@@ -347,9 +347,7 @@ class EliminatedDensity:
         #: How many observations are in each term.
         self.observations = np.array(counts, dtype=int)
         self._free = np.array(  # components of P that are one, whatever is left
-            sorted(
-                set(range(len(self._component_of_prior))) - {number for number, _, _ in priors}
-            ),
+            sorted(set(range(len(self._component_of_prior))) - {number for number, _, _ in priors}),
             dtype=int,
         )
 

@@ -109,9 +109,7 @@ def _copy(neighbours: Neighbours) -> Neighbours:
     return {variable: set(others) for variable, others in neighbours.items()}
 
 
-def _as_given(
-    neighbours: Neighbours, sizes: Mapping[int, int], largest: float
-) -> _Found | None:
+def _as_given(neighbours: Neighbours, sizes: Mapping[int, int], largest: float) -> _Found | None:
     """Sum variables in the order in which they were declared."""
     left, cost = _copy(neighbours), 0.0
     order = sorted(left)
@@ -124,9 +122,7 @@ def _as_given(
     return order, cost
 
 
-def _min_fill(
-    neighbours: Neighbours, sizes: Mapping[int, int], largest: float
-) -> _Found | None:
+def _min_fill(neighbours: Neighbours, sizes: Mapping[int, int], largest: float) -> _Found | None:
     """Sum the variable whose neighbours lack the fewest edges; the smallest table among equals."""
     left, cost = _copy(neighbours), 0.0
     order: list[int] = []

@@ -128,9 +128,7 @@ _Step = tuple[int, tuple[int, ...], list[_Table], _Table]
 _Kind = tuple[tuple[int, ...], tuple[tuple[int, tuple[int, ...]], ...]]
 
 
-def make_schedule(
-    factors: Sequence[Factors], sizes: Mapping[int, int], largest: float
-) -> Schedule:
+def make_schedule(factors: Sequence[Factors], sizes: Mapping[int, int], largest: float) -> Schedule:
     """Return how the variables of all factors are summed.
 
     Parameters
@@ -210,9 +208,7 @@ def _join(
                 message.array, message.column = inputs + len(batches), column
             outsides = np.array([outside for _, outside, _, _ in members], dtype=int)
             variables = np.array([variable for variable, *_ in members])
-            batches.append(
-                Batch(shape, variables, outsides.reshape(len(members), -1), sources)
-            )
+            batches.append(Batch(shape, variables, outsides.reshape(len(members), -1), sources))
     return batches
 
 

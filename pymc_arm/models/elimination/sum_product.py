@@ -130,8 +130,10 @@ def _spread(source: Source, array: np.ndarray) -> np.ndarray:
     """Return tables with axes of length one where they do not depend on a variable."""
     own = array[:, source.columns]
     size = own.shape[1:]
-    return own.reshape(*source.own_shape, *size).transpose(source.to_batch).reshape(
-        *source.wide_shape, *size
+    return (
+        own.reshape(*source.own_shape, *size)
+        .transpose(source.to_batch)
+        .reshape(*source.wide_shape, *size)
     )
 
 

@@ -158,9 +158,7 @@ def _make_group(
     values = lows + places[:, [order.index(colors[c]) for c in columns.tolist()]]
     number = {chosen: place for place, chosen in enumerate(distinct)}
     rows = rows[:, [number[chosen] for chosen in sets]]
-    group = Group(
-        terms, tuple(scopes), shape, columns, values.astype(float), rows, False, constant
-    )
+    group = Group(terms, tuple(scopes), shape, columns, values.astype(float), rows, False, constant)
     return _shorten(density, group)
 
 

@@ -13,7 +13,6 @@ from scipy import special, stats
 import pymc_arm
 from benchmarks import structure
 
-# The exploring estimate of a run is asked for nothing here.
 OPTIONS = {"draws": 300, "random_seed": 5, "progressbar": False}
 
 
@@ -71,7 +70,11 @@ def test_one_or_two_variables_are_left(problem):
 
 @pytest.mark.parametrize(
     "problem",
-    [structure.change_points(2, 30), structure.change_points(3, 10), structure.spike_and_slab(5)],
+    [
+        structure.change_points(2, 24, 6.0),
+        structure.change_points(3, 12, 6.0),
+        structure.spike_and_slab(5),
+    ],
     ids=["two_changes", "three_changes", "spike_and_slab"],
 )
 def test_several_variables_are_left(problem):

@@ -125,6 +125,8 @@ def test_tables_that_are_too_large_are_refused():
 
 
 def test_labels_are_one_batch():
-    schedule = make_schedule([Factors(tuple((k,) for k in range(500)))], dict.fromkeys(range(500), 3), 9)
+    schedule = make_schedule(
+        [Factors(tuple((k,) for k in range(500)))], dict.fromkeys(range(500), 3), 9
+    )
     assert len(schedule.batches) == 1
     assert len(schedule.components) == 500

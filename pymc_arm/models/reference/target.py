@@ -85,11 +85,11 @@ class SharedTarget:
 
     def _compile(self) -> Program | None:
         """Compile the prior terms of the levels; those of the data are not needed."""
-        x, values, counts = self.path.density.graphs_of(self.terms)
         rows = pt.tensor("X", dtype="float64", shape=(None, self.dimension))
         row = pt.tensor("weights", dtype="float64", shape=(len(self.terms),))
         weights = pt.tensor("W", dtype="float64", shape=(None, len(self.terms)))
         try:
+            x, values, counts = self.path.density.graphs_of(self.terms)
             with COMPILING, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 total, first = pt.zeros(()), 0

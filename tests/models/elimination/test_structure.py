@@ -148,3 +148,22 @@ def test_the_density_is_that_of_pymc_extras():
     path = compile_model(model, marginalize="auto")
     for point in path.density.reference[:5]:
         assert path.log_density(point[None])[0] == pytest.approx(theirs({"mean": point}))
+
+
+def test_what_is_not_summed_comes_in_as_before():
+    """A count without an upper end is kept; labels given it are summed."""
+    data = np.array([3.4, 5.2, 4.1, 2.6])
+    with pm.Model() as model:
+        count = pm.Poisson("count", 3.0)
+        label = pm.Bernoulli("label", 0.3, shape=4)
+        pm.Normal("y", count + 1.5 * label, 1, observed=data)
+    result = pymc_arm.sample(model, **OPTIONS)
+    counts = np.arange(60)[:, None]
+    logs = np.logaddexp(
+        np.log(0.7) + stats.norm.logpdf(data, counts, 1),
+        np.log(0.3) + stats.norm.logpdf(data, counts + 1.5, 1),
+    )
+    exact = special.logsumexp(logs.sum(axis=1) + stats.poisson.logpmf(counts[:, 0], 3))
+    assert result.attrs["summed"] == "label"
+    error = result.attrs["log_marginal_likelihood"] - exact
+    assert abs(error) < 4 * result.attrs["log_marginal_likelihood_se"] + 1e-5

@@ -78,6 +78,8 @@ class ModelPath(GenericPath):
         self._untransform = batched_function(self._values, outputs) if self._values else None
         self._planned_with = supports, draws, elimination
         self.elimination = elimination
+        if elimination is not None and not plan.layout.dimension:
+            self.rounding = elimination.density.rounding()
 
     def along(self, model: pm.Model, plan: Plan) -> "ModelPath":
         """Return the path of the same model along another plan."""

@@ -199,6 +199,16 @@ class EliminatedDensity:
         """Return points of the model, with the summed coordinates drawn given the others."""
         return self.sums.draw(rng, self.expand(points))
 
+    def rounding(self) -> float:
+        """Return how far rounding may put the sum off, where nothing is left.
+
+        PyTensor has priors of whole numbers in single precision: that of each term, at one draw.
+        """
+        point = self.draw(np.random.default_rng(0), np.zeros((1, len(self.kept))))
+        terms = self.whole.terms(point)
+        terms = 1 + np.abs(terms[np.isfinite(terms)])
+        return float(np.finfo(np.float32).eps / 2 * np.sqrt((terms**2).sum()))
+
     def _likelihood(self, full: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """Return log F - log P of each component of F."""
         with np.errstate(invalid="ignore"):

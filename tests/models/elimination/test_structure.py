@@ -38,9 +38,11 @@ def assert_right(result, problem, largest):
 )
 def test_where_nothing_is_left_log_z_is_exact(problem, states):
     result = run(problem, draws=50)
-    assert result.attrs["log_marginal_likelihood_se"] == 0.0
-    # PyTensor has priors of whole numbers in single precision: 1e-8 for each of 36 variables.
-    assert result.attrs["log_marginal_likelihood"] == pytest.approx(problem.exact(), abs=1e-5)
+    # That of single precision, which PyTensor has for priors of whole numbers.
+    standard_error = result.attrs["log_marginal_likelihood_se"]
+    assert standard_error < 5e-6
+    error = result.attrs["log_marginal_likelihood"] - problem.exact()
+    assert abs(error) < 4 * standard_error
     (name,) = result.posterior.data_vars
     assert set(np.unique(result.posterior[name])) <= set(range(states))
 

@@ -31,6 +31,9 @@ LARGEST_ALONE, WORK_ALONE = 2**22, 2e8
 # The same where there is a point for each particle: 1000 of them take three seconds an evaluation,
 # for a 10 x 10 grid with an unknown coupling.
 LARGEST, WORK = 2**17, 400_000
+# The same for all values of a discrete variable that is not summed: each of its moves tries them
+# all, or a hundred of them. A sweep of 1000 particles then takes a second or two.
+WORK_SAMPLED, MOST_VALUES = 100_000, 100
 # Cells of the tables of all terms that are evaluated together, at one point.
 LARGEST_GROUP = 3e7
 # Variables that are kept at most, so that others can be summed.
@@ -190,7 +193,9 @@ def _try(
         # Values outside of a support may be indices elsewhere, which compiled code does not check.
         raise ValueError("a support that depends on other variables is summed on NumPy only")
     left = EliminatedDensity(density, layout, scopes, own, draws, largest)
-    if left.sums.work > most:
+    sampled = [supports[s.name].count for s in layout.slots if s.discrete and s not in chosen]
+    values = min(max(sampled, default=1), MOST_VALUES)
+    if left.sums.work > most or (values > 1 and left.sums.work * values > WORK_SAMPLED):
         raise TooLarge
     summed = frozenset(names)
     return Elimination(

@@ -25,6 +25,7 @@ MODULES = (
     "faults",
     "overhead",
     "scaling",
+    "structure",
 )
 
 

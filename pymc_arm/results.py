@@ -77,7 +77,8 @@ def estimate_chains(
         Whether q covers modes that the particles have missed.
     """
     if not any(chain.run.history for chain in chains):  # there was nothing to estimate
-        return Estimates(Evidence(chains[0].log_evidence, 0.0, 1), None, np.nan, "explore")
+        evidence = Evidence(chains[0].log_evidence, integration_error, 1)
+        return Estimates(evidence, None, np.nan, "explore")
     return select_estimate(
         [chain.log_evidence for chain in chains],
         [max(chain.predicted_variance, chain.genealogy_variance) for chain in chains],

@@ -3,6 +3,7 @@
 import functools
 import logging
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -25,8 +26,10 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
+from pymc_arm.errors import ArmWarning, callers_level
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath
+from pymc_arm.models.elimination import Marginalize
 from pymc_arm.models.identity import model_identity
 from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.prior import with_deterministics
@@ -62,6 +65,7 @@ def sample(
     start: Literal["auto", "prior", "reference"] = "auto",
     order: str | Sequence[Any] = "auto",
     family: str = "auto",
+    marginalize: Marginalize = "auto",
     allocation: Literal["adaptive", "pilot", "optimal"] = "adaptive",
     budget: int | None = None,
     refine: bool | Literal["auto"] = "auto",
@@ -111,6 +115,10 @@ def sample(
         which variables come in. :func:`plan` shows it.
     family
         ``"auto"`` asks the registered families first; ``"generic"`` does not; or a family's name.
+    marginalize
+        Which discrete variables are summed exactly instead of sampled. ``"auto"``: all that can be,
+        unless an ``order``, the paper's settings, a ``variant`` or an ``allocation`` is asked for.
+        False: none. A list of names: those. The posterior has draws of them all the same.
     allocation, budget
         See :func:`sample_path`.
     refine
@@ -185,6 +193,7 @@ def sample(
         start=start,
         order=order,
         family=family,
+        marginalize=marginalize,
         return_inferencedata=return_inferencedata,
         idata_kwargs=idata_kwargs,
         backend=backend,
@@ -216,6 +225,7 @@ class ModelCall:
         start: Literal["auto", "prior", "reference"] = "auto",
         order: str | Sequence[Any] = "auto",
         family: str = "auto",
+        marginalize: Marginalize = "auto",
         return_inferencedata: bool = True,
         idata_kwargs: Mapping[str, Any] | None = None,
         backend: str | None = None,
@@ -248,10 +258,18 @@ class ModelCall:
         plain = self._given.get("variant", "arm") == "arm" and options.allocation == "adaptive"
         if start == "auto" and (self._paper or not plain):
             start = "prior"
+        if isinstance(marginalize, str) and (self._paper or not plain):
+            check_choice("marginalize", marginalize, ("auto",))
+            marginalize = False
         self._recipe: Callable[..., Path]
         if chosen is None:
             self._recipe = functools.partial(
-                _make_path, self.model, start=start, order=order, backend=backend
+                _make_path,
+                self.model,
+                start=start,
+                order=order,
+                backend=backend,
+                marginalize=marginalize,
             )
         else:
             self._recipe = functools.partial(chosen.build, self.model, **dict(family_kwargs or {}))
@@ -269,20 +287,51 @@ class ModelCall:
         return self._begin(self._recipe, self.options)
 
     def again(self, outcome: Outcome) -> PathRun | None:
-        """Return a run from the prior, where what a run from a reference gave can't stand."""
+        """Return another run, where what came out can't stand.
+
+        From the prior, if a run from a reference has missed something; with all variables, if a
+        term turns out to depend on more discrete variables than the sums over them took it to.
+        """
+        problem = self._check_sums(outcome)
+        if problem:
+            warnings.warn(
+                f"The run was made again with marginalize=False: {problem}.",
+                ArmWarning,
+                stacklevel=callers_level(),
+            )
+            recipe = functools.partial(self._recipe, marginalize=False)
+            return self._begin(recipe, self._options_again("whole"))
         if not isinstance(self._path, ReferencePath):
             return None
         guard = check_reference(self._path, outcome.estimates.evidence)
         if guard.agrees or self._start == "reference":
             self._recorded["guard"] = guard.reason
             return None
-        options, directory = self.options, self.options.directory
-        if directory is not None:  # a run needs a directory for itself
-            own = replace(directory, directory=FilePath(directory.directory) / "prior")
-            options = replace(options, checkpoint=own)
+        options = self._options_again("prior")
         run = self._begin(functools.partial(self._recipe, start="prior"), options)
         self._recorded["guard"] = f"{guard.reason}; so the run was made again, from the prior"
         return run
+
+    def _options_again(self, folder: str) -> Options:
+        """Return the options of another run: it needs a directory for itself."""
+        directory = self.options.directory
+        if directory is None:
+            return self.options
+        own = replace(directory, directory=FilePath(directory.directory) / folder)
+        return replace(self.options, checkpoint=own)
+
+    def _check_sums(self, outcome: Outcome) -> str:
+        """Return what is wrong with sums over discrete variables where the posterior is."""
+        path = self._path.model_path if isinstance(self._path, ReferencePath) else self._path
+        if not isinstance(path, ModelPath) or path.elimination is None:
+            return ""
+        alive = [chain.particles for chain in outcome.chains if chain.draws]
+        if not alive:
+            return ""
+        particles = alive[0]
+        if isinstance(self._path, ReferencePath):
+            particles = self._path.model_points(np.random.default_rng(0), particles)
+        return path.elimination.check(particles)
 
     def _begin(self, recipe: Callable[..., Path], options: Options) -> PathRun:
         with COMPILING:
@@ -292,6 +341,8 @@ class ModelCall:
         if isinstance(compiled, ModelPath):
             self._recorded["start"] = "prior" if path is compiled else "reference"
             self._recorded |= compiled.describe_model()
+            if compiled.elimination is not None:
+                self._recorded["summed"] = ", ".join(compiled.elimination.names)
         _log.info(
             "Adaptive Resample-Move: %d chains of %d particles", options.chains, options.draws
         )
@@ -352,12 +403,13 @@ def plan(
     family: str = "auto",
     backend: str | None = None,
     start: Literal["auto", "prior", "reference"] = "auto",
+    marginalize: Marginalize = "auto",
 ) -> Plan | FamilyPlan:
     """Return the steps that :func:`sample` would take, before anything runs.
 
     Parameters
     ----------
-    model, order, family, backend, start
+    model, order, family, backend, start, marginalize
         As in :func:`sample`.
 
     Returns
@@ -389,7 +441,7 @@ def plan(
     chosen, answers = find_family(model, family)
     if chosen is not None:
         return FamilyPlan(chosen.name, answers[chosen.name].reason)
-    choice = start_model(model, start=start, order=order, backend=backend)
+    choice = start_model(model, start=start, order=order, backend=backend, marginalize=marginalize)
     path = choice.path.model_path if isinstance(choice.path, ReferencePath) else choice.path
     assert isinstance(path, ModelPath)
     made = path.plan

@@ -107,6 +107,8 @@ class Path(ABC):
 
     #: N, the number of distributions; None if the path finds it out as it goes.
     length: int | None
+    #: How far rounding may put log Z off, where a path has no steps and log Z is a number.
+    rounding: float = 0.0
     #: The position of the first distribution.
     start: Position = 1
 

@@ -30,7 +30,7 @@ from pymc_arm._compat import InferenceTree, get_group, has_group, unwrap_model
 from pymc_arm.estimation.estimate import ROUNDING
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.models.compiled import ModelPath, compile_model
-from pymc_arm.models.density import LogDensity
+from pymc_arm.models.density import Density
 from pymc_arm.models.path import name_term
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.sampling import sample_path
@@ -223,7 +223,7 @@ def compile_in_data_order(
     return base.along(model, in_data_order(base.plan, base.density, order_data))
 
 
-def in_data_order(plan: Plan, density: LogDensity, order_data: Sequence[int] | None = None) -> Plan:
+def in_data_order(plan: Plan, density: Density, order_data: Sequence[int] | None = None) -> Plan:
     """Return a plan with the same variables, and one step for each observation.
 
     A variable that the original plan introduces by itself comes in with the first observation that

@@ -38,6 +38,7 @@ __all__ = ["run_models"]
 # The arguments of a call that are neither options of a run nor settings of the algorithm.
 CALL_ARGUMENTS = (
     "start",
+    "marginalize",
     "order",
     "family",
     "return_inferencedata",

@@ -6,6 +6,7 @@ A model that has not changed since it was last compiled keeps its path, for as l
 import hashlib
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -25,11 +26,12 @@ from pymc_arm.models.checks import (
     find_corrections,
     find_flat,
 )
-from pymc_arm.models.density import LogDensity
+from pymc_arm.models.density import Density, LogDensity
+from pymc_arm.models.elimination import Elimination, Marginalize, eliminate
 from pymc_arm.models.normalizer import check_normalizers
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.plan import Plan, make_plan
-from pymc_arm.models.prior import PriorSampler, batched_function
+from pymc_arm.models.prior import Prior, PriorSampler, batched_function
 from pymc_arm.models.scopes import find_scopes
 from pymc_arm.models.support import Support, find_supports
 from pymc_arm.models.terms import Layout, build_terms
@@ -61,10 +63,11 @@ class ModelPath(GenericPath):
         model: pm.Model,
         corrections: Sequence[Correction],
         plan: Plan,
-        density: LogDensity,
-        prior: PriorSampler,
+        density: Density,
+        prior: Prior,
         supports: dict[str, Support],
         draws: np.ndarray,
+        elimination: Elimination | None = None,
     ) -> None:
         normalizer = sum(correction.log_factor for correction in corrections)
         super().__init__(plan, density, prior, supports, draws, normalizer)
@@ -73,7 +76,10 @@ class ModelPath(GenericPath):
         self._names = [variable.name for variable in outputs]
         self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]
         self._untransform = batched_function(self._values, outputs) if self._values else None
-        self._planned_with = supports, draws
+        self._planned_with = supports, draws, elimination
+        self.elimination = elimination
+        if elimination is not None and not plan.layout.dimension:
+            self.rounding = elimination.density.rounding()
 
     def describe_model(self) -> dict[str, str]:
         """Return what is recorded of a model: what evaluates it, and corrections of its priors."""
@@ -87,12 +93,18 @@ class ModelPath(GenericPath):
         )
 
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """Return draws of all free variables and deterministics."""
+        """Return draws of all free variables and deterministics; those summed are drawn here."""
         if self._untransform is None:
             return {}
+        layout = self.plan.layout
+        if self.elimination is not None:
+            layout, particles = (
+                self.elimination.whole,
+                self.elimination.density.draw(rng, particles),
+            )
         values = [
             array.astype(value.type.dtype)
-            for array, value in zip(self.plan.layout.unravel(particles), self._values, strict=True)
+            for array, value in zip(layout.unravel(particles), self._values, strict=True)
         ]
         return dict(zip(self._names, self._untransform(*values), strict=True))
 
@@ -102,17 +114,26 @@ def compile_model(
     *,
     order: str | Sequence[Any] = "auto",
     backend: str | None = None,
+    marginalize: Marginalize = False,
 ) -> ModelPath:
-    """Check a model, find its structure, and return its path."""
+    """Check a model, find its structure, and return its path.
+
+    Parameters
+    ----------
+    model
+        The model.
+    order, backend, marginalize
+        As in :func:`pymc_arm.sample`; by default nothing is summed.
+    """
     with COMPILING:
-        state = (_state(model), repr(order), backend)
+        state = (_state(model), repr(order), backend, repr(marginalize))
         known = _compiled.get(model)
         given: list[_Given] = []
         if known is not None and known.state == state:
             given = list(known.warnings)
         try:
             if known is None or known.state != state:
-                path = _compile_and_note(model, order, backend, given)
+                path = _compile_and_note(model, order, backend, marginalize, given)
                 ours: list[_Given] = [one for one in given if issubclass(one[1], ArmWarning)]
                 known = _compiled[model] = _Compiled(state, path, ours)
         finally:
@@ -125,6 +146,7 @@ def _compile_and_note(
     model: pm.Model,
     order: str | Sequence[Any],
     backend: str | None,
+    marginalize: Marginalize,
     given: list[_Given],
 ) -> ModelPath:
     """Compile a model, and add the warnings that this gives rise to to a list."""
@@ -133,7 +155,7 @@ def _compile_and_note(
         # Products are NumPy's or numba's here.
         warnings.filterwarnings("ignore", "PyTensor could not link to a BLAS")
         try:
-            return _compile(model, order, backend)
+            return _compile(model, order, backend, marginalize)
         finally:
             given.extend((str(warning.message), warning.category) for warning in caught)
 
@@ -156,7 +178,12 @@ def _digest(array: np.ndarray) -> tuple[tuple[int, ...], str, bytes]:
     return array.shape, array.dtype.str, hashlib.sha256(array.tobytes()).digest()
 
 
-def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -> ModelPath:
+def _compile(
+    model: pm.Model,
+    order: str | Sequence[Any],
+    backend: str | None,
+    marginalize: Marginalize,
+) -> ModelPath:
     check_model(model)
     # A fixed seed: what the plan looks like must not depend on the seed of the run.
     rng = np.random.default_rng(20160713)
@@ -171,8 +198,25 @@ def _compile(model: pm.Model, order: str | Sequence[Any], backend: str | None) -
     check_normalizers(model, layout, density, supports, draws)
     scopes = find_scopes(density, layout, draws)
     density.notes.extend(prior.notes)
-    plan = make_plan(layout, density, scopes, supports, order, rng, prior.integrated)
     corrections = find_corrections(model, prior)
-    path = ModelPath(model, corrections, plan, density, prior, supports, draws)
+    found, notes = eliminate(layout, density, scopes, supports, draws, prior, marginalize)
+    if found is None:
+        density.notes.extend(notes)
+        plan = make_plan(layout, density, scopes, supports, order, rng, prior.integrated)
+        path = ModelPath(model, corrections, plan, density, prior, supports, draws)
+    else:
+        plan = make_plan(
+            found.layout,
+            found.density,
+            found.density.scopes,
+            found.supports,
+            order,
+            rng,
+            prior.integrated,
+            found.density.together,
+        )
+        plan = replace(plan, notes=(*found.notes, *plan.notes))
+        left = (found.density, found.prior, found.supports, found.draws, found)
+        path = ModelPath(model, corrections, plan, *left)
     path.flat = tuple(find_flat(x, density, scopes, draws))
     return path

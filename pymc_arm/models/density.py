@@ -11,7 +11,7 @@ compiled with numba; what numba can't compile falls back on C.
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pytensor
@@ -31,7 +31,7 @@ from pymc_arm.models.graph.program import Program, serialized
 from pymc_arm.models.graph.verification import Reference
 from pymc_arm.models.terms import TermBlock, count_terms
 
-__all__ = ["LogDensity"]
+__all__ = ["Density", "LogDensity"]
 
 _log = logging.getLogger("pymc")
 
@@ -73,6 +73,71 @@ class _Restricted(NamedTuple):
     width: int
     columns: np.ndarray | None
     elements: int
+
+
+class GradientOfTerms(Protocol):
+    """Value and gradient of weighted sums of terms."""
+
+    def available(self) -> bool:
+        """Whether there is one that can be evaluated in batches."""
+
+    def __call__(self, points: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values, (size,), and the gradients, (size, dimension)."""
+
+
+class Density(Protocol):
+    """The terms of a log-density, as paths ask for them; see :class:`LogDensity`."""
+
+    blocks: tuple[TermBlock, ...]
+    sizes: np.ndarray
+    offsets: np.ndarray
+    notes: list[str]
+    backend: str
+
+    @property
+    def gradient(self) -> GradientOfTerms:
+        """Value and gradient of weighted sums of the terms."""
+
+    @property
+    def count(self) -> int:
+        """The number of terms."""
+
+    @property
+    def work(self) -> int:
+        """How many single terms an evaluation at one point takes."""
+
+    @property
+    def held(self) -> int:
+        """The elements of the largest array that an evaluation holds."""
+
+    @property
+    def reference(self) -> np.ndarray:
+        """The points at which functions are tried, (size, dimension)."""
+
+    @property
+    def observations(self) -> np.ndarray:
+        """How many observations are in each term."""
+
+    def terms(self, points: np.ndarray, selection: np.ndarray | None = None) -> np.ndarray:
+        """Return terms at points, (size, len(selection))."""
+
+    def sum(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return sum_k weights[k] t_k at each point."""
+
+    def terms_at(
+        self, points: np.ndarray, columns: np.ndarray, values: np.ndarray, selection: np.ndarray
+    ) -> np.ndarray:
+        """Return terms at points whose columns have each of some values."""
+
+    def sum_at(
+        self, points: np.ndarray, column: int, values: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """Return sum_k weights[k] t_k at points with a column set to each of a row of values."""
+
+    def graphs_of(
+        self, terms: np.ndarray
+    ) -> tuple[TensorVariable, list[TensorVariable], list[int]]:
+        """Return x, graphs over it of terms that are in order, and the number of terms of each."""
 
 
 class LogDensity:
@@ -119,6 +184,40 @@ class LogDensity:
     def count(self) -> int:
         """The number of terms."""
         return int(self.offsets[-1])
+
+    @property
+    def work(self) -> int:
+        """How many single terms an evaluation at one point takes."""
+        return self.count
+
+    @property
+    def held(self) -> int:
+        """The elements of the largest array that an evaluation holds."""
+        return max(self.count, CHUNK)
+
+    @property
+    def observations(self) -> np.ndarray:
+        """How many observations are in each term: one or none."""
+        return np.repeat([block.kind == "data" for block in self.blocks], self.sizes).astype(int)
+
+    @property
+    def reference(self) -> np.ndarray:
+        """The points at which functions are tried, (size, dimension)."""
+        return self._reference
+
+    def graphs_of(
+        self, terms: np.ndarray
+    ) -> tuple[TensorVariable, list[TensorVariable], list[int]]:
+        """Return x, graphs over it of terms that are in order, and the number of terms of each."""
+        x, pieces = self.gradient.graphs
+        piece_of = np.searchsorted(self._firsts, terms, side="right") - 1
+        graphs, counts = [], []
+        for number in np.unique(piece_of):
+            local = terms[piece_of == number] - self._firsts[number]
+            whole = len(local) == self._lengths[number]
+            graphs.append(pieces[number] if whole else pieces[number][local])
+            counts.append(len(local))
+        return x, graphs, counts
 
     def terms(self, points: np.ndarray, selection: np.ndarray | None = None) -> np.ndarray:
         """Return terms at points, (size, len(selection)); all of them without a selection.

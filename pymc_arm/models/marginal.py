@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pymc_arm.models.coloring import add_by_owner, color_coordinates
-from pymc_arm.models.density import LogDensity
+from pymc_arm.models.density import Density
 from pymc_arm.models.integrate import (
     Conditional,
     Grid,
@@ -78,7 +78,7 @@ class MarginalSpace:
     """
 
     plan: Plan
-    density: LogDensity
+    density: Density
     supports: dict[int, Support] = field(repr=False)
     log_normalizer: float
     collapsed: np.ndarray

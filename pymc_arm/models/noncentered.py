@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_arm.models.coloring import add_by_owner
-from pymc_arm.models.density import LogDensity
+from pymc_arm.models.density import Density
 from pymc_arm.models.terms import Layout
 
 __all__ = ["NonCentered", "find_noncentered"]
@@ -56,7 +56,7 @@ class _Level:
 class NonCentered:
     """Points with some coordinates replaced by z = (x - m) / s, and back."""
 
-    def __init__(self, density: LogDensity, levels: list[_Level]) -> None:
+    def __init__(self, density: Density, levels: list[_Level]) -> None:
         self._density, self._levels = density, levels
         self.coordinates = np.concatenate([np.zeros(0, int), *(v.coordinates for v in levels)])
 
@@ -97,7 +97,7 @@ class NonCentered:
 
 
 def find_noncentered(
-    density: LogDensity, layout: Layout, scopes: np.ndarray, draws: np.ndarray
+    density: Density, layout: Layout, scopes: np.ndarray, draws: np.ndarray
 ) -> NonCentered:
     """Return the coordinates that are normal given continuous ones.
 
@@ -145,7 +145,7 @@ def find_noncentered(
 
 
 def _prior(
-    density: LogDensity, level: _Level, points: np.ndarray, nodes: Sequence[float]
+    density: Density, level: _Level, points: np.ndarray, nodes: Sequence[float]
 ) -> list[np.ndarray]:
     """Return the log-priors of the representatives of a level, with these at each node."""
     places = np.tile(points, (len(nodes), 1))

@@ -14,7 +14,7 @@ from pymc_arm.algorithm.resampling import effective_sample_size
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.coloring import color_coordinates
-from pymc_arm.models.density import CHUNK, LogDensity
+from pymc_arm.models.density import Density
 from pymc_arm.models.integrate import (
     Grid,
     Reference,
@@ -36,7 +36,7 @@ from pymc_arm.models.moves import (
 )
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
-from pymc_arm.models.prior import PriorSampler
+from pymc_arm.models.prior import Prior
 from pymc_arm.models.support import Support, inside_only
 from pymc_arm.running.placement import Placement
 
@@ -89,8 +89,8 @@ class GenericPath(Path):
     def __init__(
         self,
         plan: Plan,
-        density: LogDensity,
-        prior: PriorSampler,
+        density: Density,
+        prior: Prior,
         supports: dict[str, Support],
         draws: np.ndarray,
         log_normalizer: float = 0.0,
@@ -200,11 +200,10 @@ class GenericPath(Path):
 
     def observations(self, n: Position) -> tuple[int, str]:
         """Count the data of a step, potentials left out."""
-        is_data = np.array([block.kind == "data" for block in self.density.blocks], dtype=bool)
         rows = self.plan.steps[n.step - 1].data_terms
-        owners = np.searchsorted(self.density.offsets, rows, side="right") - 1
-        rows = rows[is_data[owners]]
-        return len(rows), name_term(self.density, int(rows[0])) if len(rows) == 1 else ""
+        counts = self.density.observations[rows]
+        total = int(counts.sum())
+        return total, name_term(self.density, int(rows[counts > 0][0])) if total == 1 else ""
 
     def move(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Moved:
         """Sweep over the coordinates that are in, until the start is forgotten.
@@ -353,7 +352,7 @@ class GenericPath(Path):
         """Return the size of the matrices that moves fit, and of the terms of a few points."""
         continuous = np.flatnonzero(~self._discrete)
         matrices = MATRICES + VIEW_MATRICES * len(self._views(continuous))
-        return 8 * (matrices * len(continuous) ** 2 + ARRAYS * max(self.density.count, CHUNK))
+        return 8 * (matrices * len(continuous) ** 2 + ARRAYS * self.density.held)
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f_N, if the dimension is large enough for it to help."""
@@ -471,7 +470,7 @@ class GenericPath(Path):
         return continuous, sets, color_coordinates(labels, active, self._group)
 
 
-def name_term(density: LogDensity, row: int) -> str:
+def name_term(density: Density, row: int) -> str:
     """Return the name of one term: that of its variable, with its place if there are several."""
     block = int(np.searchsorted(density.offsets, row, side="right")) - 1
     name = density.blocks[block].name

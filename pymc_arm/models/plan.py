@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.html import box, paragraph, table
-from pymc_arm.models.density import LogDensity
+from pymc_arm.models.density import Density
 from pymc_arm.models.support import Support
 from pymc_arm.models.terms import Layout
 
@@ -121,15 +121,20 @@ class FamilyPlan:
 
 def make_plan(
     layout: Layout,
-    density: LogDensity,
+    density: Density,
     scopes: np.ndarray,
     supports: dict[str, Support],
     order: str | Sequence[Any] = "auto",
     rng: np.random.Generator | None = None,
     integrated: frozenset[str] = frozenset(),
+    together: frozenset[str] = frozenset(),
 ) -> Plan:
-    """Decide the order of a model's variables and data; some must come in by integration."""
-    builder = _Builder(layout, density, scopes, supports)
+    """Decide the order of a model's variables and data.
+
+    Those ``integrated`` must come in by integration. Those ``together`` have no prior
+    of their own, and are drawn at the start.
+    """
+    builder = _Builder(layout, density, scopes, supports, together)
     if isinstance(order, str):
         if order not in ("auto", "random"):
             raise ValueError(f"order={order!r} is not 'auto', 'random' or a list of variables.")
@@ -145,10 +150,12 @@ class _Builder:
     def __init__(
         self,
         layout: Layout,
-        density: LogDensity,
+        density: Density,
         scopes: np.ndarray,
         supports: dict[str, Support],
+        together: frozenset[str] = frozenset(),
     ) -> None:
+        self.together = together
         self.layout, self.density, self.scopes, self.supports = layout, density, scopes, supports
         self.owner = np.repeat(np.arange(len(density.blocks)), density.sizes)
         priors = np.array([block.kind == "prior" for block in density.blocks], dtype=bool)
@@ -172,6 +179,8 @@ class _Builder:
     def splittable(self, number: int) -> bool:
         """Whether a variable's prior is a product of one conditional for each coordinate."""
         slot = self.layout.slots[number]
+        if slot.name in self.together:
+            return False
         rows = np.flatnonzero(self.is_prior & (self.owner == number))
         own = self.scopes[rows, slot.start : slot.start + slot.size]
         return bool(own.any(axis=1).all()) and all(

@@ -5,14 +5,15 @@ they are batched and interpreted, which saves the seconds that a compiler would 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace, graph_replace, vectorize_graph
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import toposort
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
@@ -31,6 +32,7 @@ from pymc_arm.models.transforms import (
 
 __all__ = [
     "INTERPRETED",
+    "Prior",
     "PriorSampler",
     "batched_function",
     "function_of_draws",
@@ -49,6 +51,21 @@ MASS_DRAWS = 10_000
 # With a smaller share, a run would need more draws for one that is possible than it has particles.
 SMALLEST_SHARE = 1e-3
 _SEED = 20160713
+
+
+class Prior(Protocol):
+    """Joint prior draws of the coordinates of a path."""
+
+    @property
+    def log_mass(self) -> float:
+        """The logarithm of the prior's mass where draws are possible."""
+
+    @property
+    def integrated(self) -> frozenset[str]:
+        """The variables whose transform keeps a part of the prior that has no constant mass."""
+
+    def draw(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
+        """Return an array (size, ...) for each variable."""
 
 
 class PriorSampler(GraphSampler):
@@ -282,11 +299,14 @@ def _graphs(
 
 def _with_draws(graph: Variable, draws: Mapping[Variable, TensorVariable]) -> Variable:
     """Return a graph with random variables replaced by their draws, which are not copied."""
-    if graph in draws:
-        return draws[graph]
-    found = {rv: draws[rv] for rv in draws.keys() & set(ancestors([graph], blockers=draws))}
-    replaced: Variable = graph_replace(graph, found, strict=False) if found else graph
-    return replaced
+    # PyTensor's graph_replace loses count where one of these is an ancestor of another.
+    replaced: dict[Variable, Variable] = dict(draws)
+    for node in toposort([graph], blockers=draws.keys()):
+        inputs = [replaced.get(one, one) for one in node.inputs]
+        if any(one is not other for one, other in zip(inputs, node.inputs, strict=True)):
+            changed = node.clone_with_new_inputs(inputs, strict=False)
+            replaced.update(zip(node.outputs, changed.outputs, strict=True))
+    return replaced.get(graph, graph)
 
 
 def batched_function(

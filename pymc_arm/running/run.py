@@ -143,9 +143,10 @@ class PathRun:
                 self._refined, self._searched = _refine(
                     self._path, self._finished, generators, self._workers
                 )
+        integration_error = float(np.mean([c.integration_error for c in self._refined]))
         self._estimates = estimate_chains(
             self._refined,
-            integration_error=float(np.mean([c.integration_error for c in self._refined])),
+            integration_error=integration_error + self._path.rounding,
             repaired="repaired_modes" in self._searched,
         )
         error = self._estimates.sampling.standard_error

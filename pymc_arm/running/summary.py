@@ -27,8 +27,9 @@ class RunSummary:
     ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
     ``repaired_share`` of modes that they have missed and q has found. ``family``, ``start``,
-    ``guard`` (what a small run from the prior says of one from a reference), ``backend`` and
-    ``corrections`` are those of a model. ``bridged`` and what follows tell of draws that were given
+    ``guard`` (what a small run from the prior says of one from a reference), ``backend``,
+    ``corrections`` and ``summed`` (the discrete variables that were, exactly) are those of a model.
+    ``bridged`` and what follows tell of draws that were given
     (:class:`pymc_arm.estimation.given.GivenDraws`): a bridge to them has no settings.
     """
 
@@ -59,6 +60,7 @@ class RunSummary:
     guard: str | None = None
     backend: str | None = None
     corrections: str | None = None
+    summed: str | None = None
     bridged: bool | None = None
     given_chains: int | None = None
     given_draws: int | None = None

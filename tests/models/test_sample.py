@@ -202,6 +202,6 @@ def test_labels_come_in_one_by_one_in_whatever_order_they_are_declared(labels_fi
             centers = pm.Normal("centers", [-2.0, 2.0], 1.0)
             label = pm.Bernoulli("label", 0.3, shape=3)
         pm.Normal("height", centers[label], 0.5, observed=heights)
-    plan = pymc_arm.plan(model)
+    plan = pymc_arm.plan(model, marginalize=False)
     assert [step.label for step in plan.steps] == ["label[0]", "label[1]", "label[2]"]
     assert [step.data_labels for step in plan.steps] == [(f"height[{i}]",) for i in range(3)]

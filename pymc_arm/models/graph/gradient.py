@@ -89,7 +89,8 @@ class Gradient:
         notes: list[str],
         by_row: bool = False,
     ) -> None:
-        self._graphs = x, pieces
+        #: The vector of coordinates, and the terms as graphs over it.
+        self.graphs = x, pieces
         self._lengths, self._by_row = lengths, by_row
         self._ends = np.cumsum(lengths)
         self._count = int(lengths.sum())
@@ -104,7 +105,7 @@ class Gradient:
 
     def by_row(self) -> "Gradient":
         """Return the same with weights of its own for each point."""
-        return Gradient(*self._graphs, self._lengths, self._points, self._notes, by_row=True)
+        return Gradient(*self.graphs, self._lengths, self._points, self._notes, by_row=True)
 
     def available(self) -> bool:
         """Whether the model has a gradient that can be evaluated in batches."""
@@ -145,7 +146,7 @@ class Gradient:
 
     def _compile(self) -> GradientFunction | None:
         """Return the quickest function that agrees with PyTensor's own gradient."""
-        x, pieces = self._graphs
+        x, pieces = self.graphs
         weights = pt.tensor("weights", dtype="float64", shape=(self._count,))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

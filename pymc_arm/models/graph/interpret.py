@@ -52,7 +52,8 @@ def compile_with_numpy(
     )
     # The rewrites alone: a function of PyTensor's would also compile what is inside of scans.
     fgraph = FunctionGraph(list(inputs), list(outputs), clone=True)
-    with pytensor.config.change_flags(mode="FAST_COMPILE"):
+    # Nor traces of where nodes were made: rewrites join them until memory is full.
+    with pytensor.config.change_flags(mode="FAST_COMPILE", traceback__limit=0):
         Mode(linker="py", optimizer=query).optimizer.rewrite(fgraph)
     return read_graph(fgraph, by_perform)
 

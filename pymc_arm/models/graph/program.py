@@ -81,7 +81,7 @@ class Program:
         bound._load(len(values), constants, rest)
         return bound
 
-    def elements_per_point(self, *arrays: np.ndarray) -> int:
+    def elements_per_point(self, *inputs: np.ndarray) -> int:
         """Return the size of the largest array that an operation makes, for each point.
 
         It is the difference between two points and one: what is the same for all does not grow.
@@ -89,8 +89,8 @@ class Program:
         sizes = []
         for count in (1, 2):
             values, own = self.values.copy(), []
-            for place, array in zip(self.inputs, arrays, strict=True):
-                values[place] = array[:count]
+            for place, rows in zip(self.inputs, inputs, strict=True):
+                values[place] = rows[:count]
             with np.errstate(all="ignore"):
                 for instruction in self.instructions:
                     execute([dataclasses.replace(instruction, done=())], values)

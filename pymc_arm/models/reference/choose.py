@@ -16,6 +16,7 @@ import pymc as pm
 from pymc_arm.algorithm.path import Path
 from pymc_arm.errors import ModelError, PathError
 from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.elimination import Marginalize
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.groups import GroupTarget, find_groups
@@ -62,6 +63,7 @@ def start_model(
     start: Literal["auto", "prior", "reference"] = "auto",
     order: str | Sequence[Any] = "auto",
     backend: str | None = None,
+    marginalize: Marginalize = "auto",
 ) -> Choice:
     """Compile a model, and choose where it starts; a model that has not changed keeps its choice.
 
@@ -74,8 +76,12 @@ def start_model(
     order, backend
         As of :func:`pymc_arm.models.compiled.compile_model`. An order is that of a path from the
         prior.
+    marginalize
+        Which discrete variables are summed; with ``"auto"`` none where there is an order.
     """
-    path = compile_model(model, order=order, backend=backend)
+    if isinstance(marginalize, str) and order != "auto":
+        marginalize = False  # the order is that of all variables
+    path = compile_model(model, order=order, backend=backend, marginalize=marginalize)
     if start == "prior" or (start == "auto" and order != "auto"):
         return Choice(path, "starts at the prior, as asked")
     if path not in _chosen:
@@ -115,9 +121,9 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
         return Choice(path, "starts at the prior: there are no free variables")
     if discrete:
         return Choice(path, f"starts at the prior: {', '.join(discrete)} is discrete")
-    work = density.count * layout.dimension
+    work = density.work * layout.dimension
     if work <= SMALL:
-        reason = f"{density.count} terms of {layout.dimension} coordinates are quick from there"
+        reason = f"{density.work} terms of {layout.dimension} coordinates are quick from there"
         return Choice(path, f"starts at the prior: {reason}")
     if not density.gradient.available():
         return Choice(path, "starts at the prior: there is no gradient to fit a reference with")

@@ -21,6 +21,8 @@ import scipy
 
 from pymc_arm.errors import PathError
 from pymc_arm.models.coloring import add_by_owner
+from pymc_arm.models.density import LogDensity
+from pymc_arm.models.graph.gradient import Gradient
 from pymc_arm.models.marginal import MarginalSpace
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.target import SharedTarget
@@ -64,6 +66,10 @@ def find_groups(path: GenericPath) -> np.ndarray:
     layout, scopes = path.plan.layout, path.plan.scopes
     nothing = np.zeros(0, dtype=int)
     if layout.discrete.any() or layout.dimension < FEWEST + 1:
+        return nothing
+    if not isinstance(
+        path.density, LogDensity
+    ):  # sums over discrete variables have no single terms
         return nothing
     terms = scopes.astype(np.float32)
     neighbours = (terms.T @ terms) > 0
@@ -129,7 +135,10 @@ class GroupTarget(SharedTarget):
         self._owner = mine[self._terms].argmax(axis=1)
         self._others = np.ones(path.density.count)
         self._others[self._terms] = 0.0
-        self._gradient = path.density.gradient.by_row()
+        gradient = path.density.gradient
+        if not isinstance(gradient, Gradient):
+            raise PathError("Groups of a density with sums are not integrated.")
+        self._gradient = gradient.by_row()
         if not self._gradient.available():
             raise PathError("The model has no gradient with weights for each point.")
 

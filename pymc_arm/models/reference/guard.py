@@ -77,7 +77,7 @@ def check_reference(
     model_path, log_evidence = path.model_path, evidence.log_evidence
     error = evidence.standard_error
     layout, steps = model_path.plan.layout, len(model_path.plan.steps)
-    work = layout.dimension * model_path.density.count
+    work = layout.dimension * model_path.density.work
     small = (
         layout.dimension <= LARGEST_DIMENSION and work <= LARGEST_WORK and steps <= LARGEST_STEPS
     )

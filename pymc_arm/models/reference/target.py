@@ -111,22 +111,17 @@ class SharedTarget:
 
     def _compile(self) -> Program | None:
         """Compile the prior terms of the levels; those of the data are not needed."""
-        x, pieces = self.path.density.gradient._graphs
-        firsts = self.path.density._firsts
-        rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
+        rows = pt.tensor("X", dtype="float64", shape=(None, self.path.plan.layout.dimension))
         row = pt.tensor("weights", dtype="float64", shape=(len(self.terms),))
         weights = pt.tensor("W", dtype="float64", shape=(None, len(self.terms)))
-        piece_of = np.searchsorted(firsts, self.terms, side="right") - 1
         try:
+            x, values, counts = self.path.density.graphs_of(self.terms)
             with COMPILING, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                total, values = pt.zeros(()), []
-                for number in np.unique(piece_of):  # in the order of the terms
-                    mine = np.flatnonzero(piece_of == number)
-                    local = self.terms[mine] - firsts[number]
-                    value = pieces[number][local]
-                    values.append(value)
-                    total += pt.sum(value * row[int(mine[0]) : int(mine[-1]) + 1])
+                total, first = pt.zeros(()), 0
+                for value, count in zip(values, counts, strict=True):
+                    total += pt.sum(value * row[first : first + count])
+                    first += count
                 graphs = vectorize_graph(
                     [*values, pytensor.grad(total, x)], {x: rows, row: weights}
                 )
@@ -137,7 +132,7 @@ class SharedTarget:
 
     def _is_right(self, program: Program) -> bool:
         """Whether the terms are those of the model, and the gradient agrees with differences."""
-        points = self.path.density._reference[:TRIED]
+        points = self.path.density.reference[:TRIED]
         rng = np.random.default_rng(0)
         weights = rng.normal(size=(len(points), len(self.terms)))
         direction = 1e-5 * rng.normal(size=points.shape)

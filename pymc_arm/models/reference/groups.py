@@ -69,7 +69,7 @@ def find_groups(path: GenericPath) -> np.ndarray:
         return nothing
     if not isinstance(
         path.density, LogDensity
-    ):  # sums over discrete variables have no single terms
+    ):  # sums have no single terms
         return nothing
     terms = scopes.astype(np.float32)
     neighbours = (terms.T @ terms) > 0

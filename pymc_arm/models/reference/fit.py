@@ -52,6 +52,9 @@ MEDIAN_SQUARE = 0.455
 # has 5; of 200 particles, noise gives 0.3). At most so many are stretched, by this factor and with
 # this weight each: a tail costs a tenth of the draws, and reaches to eight standard deviations.
 LONG_TAIL, MOST_TAILS, STRETCH, TAIL_WEIGHT = 0.6, 3, 3.0, 0.1
+# In few dimensions a part of the draws is from a wider density with heavier tails: they cost little
+# there, and show what the rest does not reach. More dimensions make such draws useless.
+LARGEST_WIDE, WIDTH, WIDE_WEIGHT, WIDE_FREEDOM = 12, 2.5, 0.1, 3.0
 # Stretched components cost two more products of a matrix for each evaluation.
 LARGEST_TAILED = 300
 # No component of a mixture has less weight than this: Laplace's masses are off by factors.
@@ -344,8 +347,11 @@ def _with_tails(fit: _Fit) -> tuple[Component, ...]:
     )
     most = MOST_TAILS if dimension <= LARGEST_TAILED else 0
     chosen = [k for k in np.argsort(tails)[::-1][:most] if tails[k] > LONG_TAIL]
-    main = Component(np.log(1 - TAIL_WEIGHT * len(chosen)), origin, None, fit.freedom)
+    wide = WIDE_WEIGHT if dimension <= LARGEST_WIDE else 0.0
+    main = Component(np.log(1 - wide - TAIL_WEIGHT * len(chosen)), origin, None, fit.freedom)
     parts = [main]
+    if wide:
+        parts.append(Component(np.log(wide), origin, WIDTH * np.eye(dimension), WIDE_FREEDOM))
     for number in chosen:
         # Along which all coordinates follow this one, in the chart.
         direction = fit.chart.factor[number] / np.linalg.norm(fit.chart.factor[number])
@@ -373,4 +379,15 @@ def _combine(view: View, fits: list[_Fit]) -> tuple[Chart, StudentMixture]:
         )
         for fit, factor, log_weight in zip(fits, shrunk, log_weights, strict=True)
     ]
+    if len(main.center) <= LARGEST_WIDE:
+        parts += [
+            replace(part, factor=WIDTH * part.factor, freedom=WIDE_FREEDOM)
+            for part in parts
+            if part.factor is not None
+        ]
+        wide = np.repeat(np.log([1 - WIDE_WEIGHT, WIDE_WEIGHT]), len(fits))
+        parts = [
+            replace(part, log_weight=part.log_weight + float(more))
+            for part, more in zip(parts, wide, strict=True)
+        ]
     return main, StudentMixture(tuple(parts))

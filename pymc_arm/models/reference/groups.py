@@ -67,9 +67,7 @@ def find_groups(path: GenericPath) -> np.ndarray:
     nothing = np.zeros(0, dtype=int)
     if layout.discrete.any() or layout.dimension < FEWEST + 1:
         return nothing
-    if not isinstance(
-        path.density, LogDensity
-    ):  # sums have no single terms
+    if not isinstance(path.density, LogDensity):  # sums have no single terms
         return nothing
     terms = scopes.astype(np.float32)
     neighbours = (terms.T @ terms) > 0

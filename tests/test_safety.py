@@ -11,7 +11,8 @@ ROOT = Path(pymc_arm.__file__).parent
 SOURCES = sorted(str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py"))
 # What is sent to a worker of the user's own executor, and nothing that comes from a file.
 SENDS_PICKLES = {"running/executors.py"}
-WRITES_FILES = {"running/checkpoint/journal.py", "demo.py"}
+# The report is written where its user says; html.py draws pictures into memory.
+WRITES_FILES = {"running/checkpoint/journal.py", "demo.py", "reporting.py", "html.py"}
 EVALUATION = {"eval", "exec", "compile", "__import__"}
 PICKLES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 WRITING = {"write_bytes", "write_text", "mkdir", "makedirs", "savefig", "save", "savez", "tofile"}

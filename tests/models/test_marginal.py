@@ -111,7 +111,12 @@ def test_particles_are_weighed_with_the_density_that_draws_come_from():
 def test_a_mixed_model_is_refined():
     """Within 4 standard errors of the truth, where exploring alone has ten times the error."""
     attributes = pymc_arm.sample(
-        effects_and_labels(), draws=500, random_seed=3, progressbar=False
+        effects_and_labels(),
+        draws=500,
+        random_seed=3,
+        start="prior",
+        marginalize=False,
+        progressbar=False,
     ).attrs
     assert attributes["estimate"] == "refine"
     error = attributes["log_marginal_likelihood_se"]

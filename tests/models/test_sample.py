@@ -135,11 +135,11 @@ def test_refined_estimate_is_the_better_one() -> None:
     with pm.Model() as model:
         slopes = pm.Normal("slopes", 0, 2, shape=3)
         pm.Bernoulli("y", logit_p=x @ slopes, observed=rng.integers(0, 2, 50))
-    attributes = quick(model).attrs
+    attributes = quick(model, start="prior").attrs
     assert attributes["estimate"] == "refine"
     error = attributes["refine_log_marginal_likelihood_se"]
     assert error < 0.3 * attributes["explore_log_marginal_likelihood_se"]
-    plain = quick(model, refine=False).attrs
+    plain = quick(model, start="prior", refine=False).attrs
     assert plain["estimate"] == "explore"
     assert "refine_log_marginal_likelihood" not in plain
 

@@ -164,5 +164,6 @@ def _describe(reference: Reference) -> str:
         view += f" with {len(reference.collapsed)} coordinates integrated out"
     return (
         f"starts at a reference: {shape}{view}, fitted with {reference.evaluations} gradients; "
-        f"{100 * reference.overlap:.0f} % of its draws are effective"
+        f"{100 * reference.overlap:.0f} % of its draws are effective (the steps above are those of "
+        "start='prior')"
     )

@@ -14,7 +14,7 @@ with pm.Model() as model:
     pm.Binomial("y", n=10, p=p, observed=7)
 with pm.Model() as hard:
     m = pm.Normal("m", 0, 1, shape=8)
-    pm.StudentT("y", nu=2, mu=m**2, sigma=0.01, observed=np.full(8, 3.0))
+    pm.StudentT("y", nu=2, mu=pm.math.prod(m), sigma=0.01, observed=np.full(8, 3.0))
 options = dict(draws=20, chains=2, cores=1, random_seed=1)
 """,
     "plan": "pymc_arm.plan(model)",
@@ -22,7 +22,9 @@ options = dict(draws=20, chains=2, cores=1, random_seed=1)
     "table": "pymc_arm.compare({'a': result, 'b': result})",
     "factor": "pymc_arm.bayes_factor(result, result)",
     "verdict": "pymc_arm.diagnose(result)",
-    "warning": "doubtful = pymc_arm.sample(hard, progressbar=False, **options)",
+    "warning": """
+doubtful = pymc_arm.sample(hard, progressbar=False, start="prior", **{**options, "chains": 4})
+""",
 }
 
 

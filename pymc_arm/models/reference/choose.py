@@ -134,6 +134,9 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
     if reference.overlap < SMALLEST_OVERLAP:
         reason = f"only {reference.overlap:.1e} of the draws of the reference are effective"
         return Choice(path, f"starts at the prior: {reason}", reference)
+    if reference.crowded:
+        reason = f"the posterior has more than {reference.summits} summits"
+        return Choice(path, f"starts at the prior: {reason}", reference)
     return Choice(ReferencePath(path, reference, target), _describe(reference), reference)
 
 

@@ -66,7 +66,8 @@ class Reference:
     """q: the shares of the view, the chart and the mixture in it, and how well it fits.
 
     ``overlap`` is the effective share of draws of q, and ``log_evidence`` what they estimate;
-    ``evaluations`` counts gradients. ``collapsed`` are the coordinates that were integrated out,
+    ``evaluations`` counts gradients. ``crowded`` says that there are more summits than components.
+    ``collapsed`` are the coordinates that were integrated out,
     and ``focus`` says where they are.
     """
 
@@ -80,6 +81,7 @@ class Reference:
     summits: int
     collapsed: np.ndarray
     focus: Focus | None = None
+    crowded: bool = False
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""
@@ -129,7 +131,7 @@ def _fit_reference(
     shares[target.coordinates] = 1.0
     view = target.view(shares)
     center, scale = prior_spread(view, prior)
-    summits, evaluations = find_summits(rng, view, prior, center, scale, starts)
+    summits, evaluations, crowded = find_summits(rng, view, prior, center, scale, starts)
     size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
     fits = [_start(view, found) for found in summits]
@@ -151,7 +153,7 @@ def _fit_reference(
     evaluations += sum(fit.evaluations for fit in fits)
     if not np.isfinite(best.log_evidence):
         raise PathError("The reference that was fitted does not meet the posterior.")
-    best = replace(best, evaluations=evaluations, summits=len(fits))
+    best = replace(best, evaluations=evaluations, summits=len(fits), crowded=crowded)
     if isinstance(target, GroupTarget):
         return replace(best, collapsed=target.collapsed, focus=target.focus)
     return best

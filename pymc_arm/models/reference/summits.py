@@ -50,8 +50,11 @@ def find_summits(
     center: np.ndarray,
     scale: np.ndarray,
     starts: int,
-) -> tuple[list[Laplace], int]:
-    """Climb from prior draws and from near zero; return a Gaussian for each summit, best first."""
+) -> tuple[list[Laplace], int, bool]:
+    """Climb from prior draws and from near zero; return a Gaussian for each summit, best first.
+
+    Also how many gradients that took, and whether there are more summits than are kept.
+    """
     points = view.from_model(prior)[0]
     points = points[np.isfinite(points).all(axis=1)][:starts]
     # Draws of a vague prior (a precision of e^-700) may all be where nothing is known.
@@ -84,15 +87,18 @@ def find_summits(
         main = tried[int(np.argmax(bounds))]
         found = [main]
     if main.gain > REACHED:  # there is no summit to compare others with
-        return found, evaluations
+        return found, evaluations, False
     # The other starts go on in coordinates that the first summit whitens, which takes few steps.
     chart = Chart(view, main.mean, main.factor)
     ended = maximize(chart, chart.from_view(points), np.ones(len(scale)), STEPS)
     evaluations += ended.evaluations
     points = chart.to_view(ended.points)
+    crowded = False
     for index in np.argsort(ended.values)[::-1]:
         if len(found) == LARGEST_COMPONENTS:
-            break
+            high = ended.values[index] > ended.values.max() + 2 * SMALLEST_MASS
+            crowded |= bool(high) and _is_new(points[index], found)
+            continue
         if np.isfinite(ended.values[index]) and _is_new(points[index], found):
             other = climb(view, points[index], scale)
             evaluations += other.evaluations
@@ -100,7 +106,7 @@ def find_summits(
                 found.append(other)
     largest = max(each.log_mass for each in found)
     found = [each for each in found if each.log_mass > largest + SMALLEST_MASS]
-    return sorted(found, key=lambda each: -each.log_mass), evaluations
+    return sorted(found, key=lambda each: -each.log_mass), evaluations, crowded
 
 
 def _is_new(point: np.ndarray, found: list[Laplace]) -> bool:

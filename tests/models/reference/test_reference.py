@@ -7,8 +7,10 @@ a false alarm in about one of 10,000 runs, and seeds are fixed.
 import numpy as np
 import pymc as pm
 import pytest
+import scipy
 from scipy.stats import multivariate_normal, norm
 
+import pymc_arm
 from pymc_arm import run, sample_path
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.reference import ReferencePath, choose_path, fit_reference
@@ -174,3 +176,25 @@ def test_choice_gives_its_reason():
     large = choose_path(compile_model(gaussian(40)[0]))
     assert isinstance(large.path, ReferencePath)
     assert "starts at a reference" in large.reason
+
+
+@pytest.mark.parametrize("squares", [2, 8])
+def test_every_mode_counts_however_many_there_are(squares):
+    """Each square has two roots: 4 modes are four components, 256 are left to the prior."""
+    with pm.Model() as model:
+        root = pm.Normal("root", 0, 1, shape=squares)
+        pm.Normal("y", root[None, :] ** 2, 0.3, observed=np.full((40, squares), 3.0))
+
+    def density(x):
+        return np.exp(-0.5 * x**2 - 40 * (3 - x**2) ** 2 / (2 * 0.09))
+
+    one = 2 * scipy.integrate.quad(density, 0, 6, points=[np.sqrt(3)])[0]
+    constant = -0.5 * np.log(2 * np.pi) - 40 * np.log(0.3 * np.sqrt(2 * np.pi))
+    truth = squares * (np.log(one) + constant)
+    for seed in (1, 2):
+        found = pymc_arm.sample(model, draws=500, random_seed=seed, progressbar=False).attrs
+        assert found["start"] == ("reference" if squares == 2 else "prior")
+        error = found["log_marginal_likelihood"] - truth
+        assert abs(error) < 4 * found["log_marginal_likelihood_se"] + 1e-3
+        assert found["log_marginal_likelihood_se"] < 0.2
+        assert found["verdict"] == "ok"

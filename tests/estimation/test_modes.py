@@ -56,15 +56,19 @@ def quiet(model: pm.Model, **options):
 @pytest.mark.statistical
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dimension", [5, 10])
-def test_a_narrow_mode_is_weighed_and_visited(dimension, seed):
-    """Exploring alone is 2.3 too low. Within 0.05 and five errors, and nine tenths of the draws."""
+@pytest.mark.parametrize("start", ["prior", "auto"])
+def test_a_narrow_mode_is_weighed_and_visited(start, dimension, seed):
+    """From the prior, exploring alone is 2.3 too low; a reference has a component in each mode.
+
+    Either way within 0.05 and five errors, and nine tenths of the draws.
+    """
     model, truth = phase_transition(dimension)
-    result = quiet(model, draws=500, random_seed=seed)
+    result = quiet(model, draws=500, random_seed=seed, start=start)
     attributes = result.attrs
     assert attributes["verdict"] == "ok"
     error = abs(attributes["log_marginal_likelihood"] - truth)
     assert error < min(0.05, 5 * attributes["log_marginal_likelihood_se"])
-    if dimension == 10:  # in five dimensions some particles find it
+    if start == "prior" and dimension == 10:  # in five dimensions some particles find it
         assert "A mode that exploring missed was found" in attributes["verdict_reasons"]
     draws = get_group(result, "posterior")["x"].values
     shares = (np.abs(draws).max(axis=-1) < 0.5).mean(axis=1)

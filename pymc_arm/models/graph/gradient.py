@@ -124,13 +124,12 @@ class Gradient:
         """
         values, gradients = np.empty(len(points)), np.empty_like(points)
         chunk = max(1, CHUNK // max(self._count, points.shape[1], self._elements, 1))
+        function = self._function if self._by_row else self._for_weights(weights)
+        assert callable(function)
         for first in range(0, len(points), chunk):
             part = slice(first, first + chunk)
-            if self._by_row:
-                assert isinstance(self._function, Program)
-                values[part], gradients[part] = self._function(points[part], weights[part])
-            else:
-                values[part], gradients[part] = self._for_weights(weights)(points[part])
+            own = (weights[part],) if self._by_row else ()
+            values[part], gradients[part] = function(points[part], *own)
         values[np.isnan(values)] = -np.inf
         gradients[~np.isfinite(gradients).all(axis=1)] = 0.0
         return values, gradients

@@ -146,8 +146,8 @@ def _fit(
     """Fit a reference, with groups integrated out where there are any and that can be done."""
     groups = find_groups(path)
     if len(groups):
-        target: SharedTarget = GroupTarget(path, groups)
         try:
+            target: SharedTarget = GroupTarget(path, groups)
             reference = fit_reference(path, rng, target=target)
             if reference.overlap > SMALLEST_OVERLAP:
                 return reference, target

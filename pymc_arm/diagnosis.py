@@ -135,6 +135,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
             acceptance_rate=history["acceptance_rate"].values,
             introduced=history["introduced"].values,
         ),
+        divergent=_mean(statistics["divergent"].values) if "divergent" in statistics else np.nan,
         overlap=number("refine_overlap"),
         pareto_k=number("refine_pareto_k"),
         repaired=int(attributes.get("repaired_modes", 0)),
@@ -209,3 +210,9 @@ def _unfinished(summary: RunSummary, number: _Numbers) -> str:
         error = number("log_marginal_likelihood_se")
         message += f" The standard error is {error:.3g}, not {summary.target_se:.3g}."
     return message
+
+
+def _mean(values: np.ndarray) -> float:
+    """Return the mean over what is known; NaN if nothing is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else np.nan

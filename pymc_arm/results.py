@@ -286,6 +286,7 @@ def _sample_stats(chains: Sequence[Chain], chosen: str) -> xr.Dataset:
         "refined_variance": [np.nan if c.refined is None else c.refined.variance for c in chains],
         "predicted_variance": [chain.predicted_variance for chain in chains],
         "genealogy_variance": [chain.genealogy_variance for chain in chains],
+        "divergent": [chain.divergent for chain in chains],
         "sampling_time": [chain.seconds for chain in chains],
     }
     return xr.Dataset(

@@ -88,7 +88,9 @@ class ARM(SMC_KERNEL):
         self.beta = (position.step - 1 + position.fraction) / length
         if path.finished(position) or self.state.log_evidence == -np.inf:
             self.beta = 1.0
-            final, _ = equally_weighted(path, self.rng, self.state, self.draws, self.settings)
+            final = equally_weighted(
+                path, self.rng, self.state, self.draws, self.settings
+            ).particles
             self.tempered_posterior = self.tempered_posterior if final is None else final
 
     def resample(self) -> None:

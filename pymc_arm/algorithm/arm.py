@@ -131,6 +131,7 @@ def step(
         observations=observations,
         observed=observed,
         integration_error=integration_error,
+        log_ratios=tuple(chi.log_ratio.tolist()) if path.keeps_ratios else (),
     )
     return State(
         following,

@@ -109,6 +109,8 @@ class Path(ABC):
     length: int | None
     #: How far rounding may put log Z off, where a path has no steps and log Z is a number.
     rounding: float = 0.0
+    #: Whether log W of each particle is kept in the history, for estimates from both sides.
+    keeps_ratios: bool = False
     #: The position of the first distribution.
     start: Position = 1
 

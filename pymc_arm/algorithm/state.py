@@ -39,7 +39,8 @@ class Info:
 
     ``autocorrelation`` is what moved particles still remember, if the path measures it;
     ``observations`` is how many came in with it, and ``observed`` the name of a single one.
-    ``integration_error`` is what :meth:`pymc_arm.Path.integration_error` says of it.
+    ``integration_error`` is what :meth:`pymc_arm.Path.integration_error` says of it. ``log_ratios``
+    is log W of each particle, where the path keeps it.
     """
 
     introduced: str
@@ -59,6 +60,7 @@ class Info:
     observed: str = ""
     autocorrelation: float = np.nan
     integration_error: float = 0.0
+    log_ratios: tuple[float, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)

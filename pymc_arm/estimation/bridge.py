@@ -14,7 +14,7 @@ import numpy as np
 from pymc_arm.algorithm.resampling import effective_share, log_mean_exp
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, pareto_k
 
-__all__ = ["Bridge", "bridge", "importance"]
+__all__ = ["Bridge", "bridge", "importance", "optimal", "worth"]
 
 # Below this share of effective draws on either side, q and the posterior hardly meet.
 SMALLEST_OVERLAP = 0.05
@@ -56,7 +56,7 @@ class Bridge:
     unreached
         The share of the draws of the posterior at which f / q is larger than at any draw of q.
     method
-        ``"bridge"`` or ``"importance"``.
+        ``"bridge"``, ``"importance"``, or ``"ladder"`` (:mod:`pymc_arm.estimation.ladder`).
     modes_share
         The share of Z at modes that were given to q besides the cloud; NaN if that is not known.
     particles
@@ -79,7 +79,7 @@ class Bridge:
     @property
     def trustworthy(self) -> bool:
         """Whether q and the posterior overlap enough, and no few draws decide."""
-        k = self.bridge_k if self.method == "bridge" else self.weight_k
+        k = self.weight_k if self.method == "importance" else self.bridge_k
         return bool(
             np.isfinite(self.log_evidence)
             and self.overlap >= SMALLEST_OVERLAP
@@ -117,8 +117,43 @@ def bridge(
     # A q that is zero at half of the posterior's draws has nothing to say either.
     if not np.isfinite(second).any() or not len(first) or not np.isfinite(np.median(first)):
         return Bridge(np.nan, np.inf, np.inf, 0.0, components)
-    worth = len(first) ** 2 / float((np.bincount(founders) ** 2.0).sum())
-    share = np.log(worth / (worth + len(second)))
+    log_evidence, numerator, denominator = optimal(first, second, worth(founders))
+    # Relative variances of the two means (Fruehwirth-Schnatter, 2004).
+    overlaps = [effective_share(n) for n in (numerator, denominator)]
+    proposal_variance, cloud_variance = (
+        (1 / overlap - 1) / len(draws)
+        for overlap, draws in zip(overlaps, (second, first), strict=True)
+    )
+    cloud_variance = max(cloud_variance, _family_variance(denominator, founders))
+    share_of_q = effective_share(second)
+    # How much of q's draws the posterior would accept, and the other way round.
+    return Bridge(
+        log_evidence,
+        float(proposal_variance + cloud_variance),
+        float(cloud_variance),
+        float(min(*overlaps, share_of_q)),
+        components,
+        bridge_k=max(pareto_k(numerator), pareto_k(denominator)),
+        weight_k=pareto_k(second),
+        effective_draws=share_of_q * len(second),
+        unreached=float(np.mean(first > second.max())),
+    )
+
+
+def worth(founders: np.ndarray) -> float:
+    """Return how many independent draws those of some families are worth at least."""
+    return len(founders) ** 2 / float((np.bincount(founders) ** 2.0).sum())
+
+
+def optimal(
+    first: np.ndarray, second: np.ndarray, first_worth: float
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Iterate the optimal bridge between two sets of draws.
+
+    Returns log r, and the logarithms of what its two means are taken of: at draws of q, and at
+    draws of the posterior.
+    """
+    share = np.log(first_worth / (first_worth + len(second)))
     rest = np.log1p(-np.exp(share))
     shift = float(np.median(first))
     log_ratio = 0.0
@@ -130,26 +165,7 @@ def bridge(
             log_ratio = updated
             break
         log_ratio = updated
-    # Relative variances of the two means (Fruehwirth-Schnatter, 2004).
-    overlaps = [effective_share(n) for n in (numerator, denominator)]
-    proposal_variance, cloud_variance = (
-        (1 / overlap - 1) / len(draws)
-        for overlap, draws in zip(overlaps, (second, first), strict=True)
-    )
-    cloud_variance = max(cloud_variance, _family_variance(denominator, founders))
-    share_of_q = effective_share(second)
-    # How much of q's draws the posterior would accept, and the other way round.
-    return Bridge(
-        shift + log_ratio,
-        float(proposal_variance + cloud_variance),
-        float(cloud_variance),
-        float(min(*overlaps, share_of_q)),
-        components,
-        bridge_k=max(pareto_k(numerator), pareto_k(denominator)),
-        weight_k=pareto_k(second),
-        effective_draws=share_of_q * len(second),
-        unreached=float(np.mean(first > second.max())),
-    )
+    return shift + log_ratio, numerator, denominator
 
 
 def importance(second: np.ndarray, components: int = 1) -> Bridge:

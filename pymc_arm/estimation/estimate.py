@@ -225,7 +225,7 @@ def disagreement_limit(explore: Evidence, refine: Evidence) -> float:
 
 
 def _shape(found: Bridge) -> float:
-    return found.bridge_k if found.method == "bridge" else found.weight_k
+    return found.weight_k if found.method == "importance" else found.bridge_k
 
 
 def _agree(bridges: Sequence[Bridge]) -> bool:

@@ -82,6 +82,7 @@ def search_modes(
     cloud: Any,
     log_evidence: float,
     rng: np.random.Generator,
+    score: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> list[Summit]:
     """Return the summits of the posterior that climbs have reached, the heaviest first.
 
@@ -97,6 +98,9 @@ def search_modes(
         The estimate of log Z that they gave.
     rng
         For the choice of the starting points.
+    score
+        The gradient at points of the space, where that is quicker than differences; by default
+        that of the space, if it has one.
 
     Returns
     -------
@@ -109,7 +113,7 @@ def search_modes(
     dimension = points.shape[1] if points.size else 0
     if not dimension:
         return []
-    has_gradient = space.score(points[:2]) is not None
+    has_gradient = score is not None or space.score(points[:2]) is not None
     if dimension > (LARGEST_DIMENSION if has_gradient else LARGEST_WITHOUT_GRADIENT):
         return []
 
@@ -123,6 +127,8 @@ def search_modes(
         scale = np.maximum(starts.std(axis=0), 1e-8)
 
         def gradient(at: np.ndarray) -> np.ndarray:
+            if score is not None:
+                return score(at)
             scores = space.score(at) if has_gradient else None
             if scores is None:
                 return _differences(log_density, at, 1e-5 * scale)

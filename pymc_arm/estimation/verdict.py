@@ -34,6 +34,10 @@ ROUGH = 0.5
 SMALLEST_SPREAD = 0.05
 SMALLEST_FRACTION = 0.1
 SMALLEST_ACCEPTANCE = 0.02
+# Trajectories that lost their energy in the last moves. A regression with more columns than rows
+# has 0.5 to 1.5 %, and its log Z is 0.2 low (3 to 13 errors); Scottish lip cancer 0.1 %, and five
+# other models none.
+LARGEST_DIVERGENT = 0.005
 LARGEST_ERROR = 0.5
 # An exploring estimate that q could not confirm may be biased by about as much as its error, which
 # no check can measure; beyond this, in nats, that is said.
@@ -121,6 +125,8 @@ class Facts:
         The largest R-hat of the exploring chains, before anything was done about it.
     draws_from
         ``"q"`` or ``"particles"``.
+    divergent
+        The share of trajectories that lost their energy at the posterior; NaN if none was counted.
     draws, chains, dimension
         The size of the run.
     given
@@ -155,6 +161,7 @@ class Facts:
     explore_r_hat: float = np.nan
     explore_r_hat_variable: str = ""
     draws_from: str = "particles"
+    divergent: float = np.nan
     draws: int = 0
     chains: int = 0
     dimension: int = 0
@@ -230,6 +237,7 @@ def _find_reasons(facts: Facts) -> list[Found]:
     ]
     if explored:
         found += [_weak_steps(facts.steps), _few_ancestors(facts.steps), _stuck(facts.steps)]
+        found.append(_divergent(facts))
     found.append(_imprecise(facts))
     if explored:
         found.append(_different_chains(facts))
@@ -363,6 +371,20 @@ def _stuck(steps: StepFacts) -> Found:
         "Moves were accepted in only {lowest:.1f} % of the proposals at {names}.",
         "Copies of particles were not moved apart there: use more draws, or reparameterise.",
     )
+
+
+def _divergent(facts: Facts) -> Found:
+    """Report trajectories that lost their energy at the posterior."""
+    if not facts.divergent > LARGEST_DIVERGENT:
+        return None
+    reason = Reason(
+        "divergent",
+        f"{100 * facts.divergent:.1f} % of the last trajectories diverged: the posterior has "
+        "regions that are too narrow for them, and particles may lack there.",
+        "log Z is likely to be low: reparameterise, give scales a prior away from zero, or compare "
+        'with start="prior".',
+    )
+    return reason, False
 
 
 def _low_steps(

@@ -72,6 +72,13 @@ class ModelPath(GenericPath):
         normalizer = sum(correction.log_factor for correction in corrections)
         super().__init__(plan, density, prior, supports, draws, normalizer)
         self.corrections = tuple(corrections)
+        drawn = set(plan.initial.tolist())
+        starts = {slot.name: slot.start for slot in plan.layout.slots}
+        self.log_factor_integrated = sum(
+            correction.log_factor
+            for correction in corrections
+            if correction.variable in starts and starts[correction.variable] not in drawn
+        )
         outputs = [v for v in model.unobserved_value_vars if not v.name.endswith("__")]
         self._names = [variable.name for variable in outputs]
         self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]

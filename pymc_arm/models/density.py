@@ -11,7 +11,7 @@ compiled with numba; what numba can't compile falls back on C.
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pytensor
@@ -21,6 +21,7 @@ from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ModelError
 from pymc_arm.models.graph.batching import copy_graphs
 from pymc_arm.models.graph.gradient import Gradient
@@ -176,6 +177,7 @@ class LogDensity:
         self._firsts = np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64)
         self._reference = reference
         self._prepared: dict[bytes, _Restricted] = {}
+        self._without_data: _Slicer | None = None
         self._prepared_varied: dict[bytes, GroupedProgram | None] = {}
         #: Value and gradient of weighted sums of the terms, where the model has one.
         self.gradient = Gradient(x, pieces, self._lengths, reference, self.notes)
@@ -187,8 +189,10 @@ class LogDensity:
 
     @property
     def work(self) -> int:
-        """How many single terms an evaluation at one point takes."""
-        return self.count
+        """How many single terms an evaluation at one point takes, or elements of matrices."""
+        if not self.count:
+            return 0
+        return max(self.count, self._restricted(np.arange(self.count)).elements)
 
     @property
     def held(self) -> int:
@@ -314,7 +318,7 @@ class LogDensity:
         ready = self._prepared.get(key)
         if ready is None:
             starts, stops, columns = self._slices(selection)
-            function, width = self._function(starts, stops), int(np.sum(stops - starts))
+            function, width = self._slicer(stops)(starts, stops), int(np.sum(stops - starts))
             elements = max(width, self._reference.shape[1], 1)
             if isinstance(function, Program):
                 elements = max(elements, function.elements_per_point(self._reference))
@@ -323,6 +327,42 @@ class LogDensity:
                 self._prepared.clear()
             self._prepared[key] = ready
         return ready
+
+    def _slicer(self, stops: np.ndarray) -> _Slicer:
+        """Return what makes the function of slices of the terms.
+
+        Compiled code evaluates all terms, whichever are asked for; priors alone are few.
+        """
+        data = np.array([b.kind == "data" for b in self.blocks for _ in b.pieces], dtype=bool)
+        if self.backend == "numpy" or stops[data].any() or not data.any():
+            return self._function
+        if self._without_data is None:
+            self._without_data = self._compile_without_data(~data) or self._function
+        return self._without_data
+
+    def _compile_without_data(self, chosen: np.ndarray) -> _Slicer | None:
+        """Return the terms of some pieces on NumPy, if it agrees with the compiled code."""
+        x, pieces = self.gradient.graphs
+        some = [piece for piece, mine in zip(pieces, chosen, strict=True) if mine]
+        none, lengths = np.zeros_like(self._lengths), np.where(chosen, self._lengths, 0)
+        try:
+            with COMPILING:
+                function = _interpret(x, copy_graphs(x, some), must_be_quick=True)
+        except Exception as error:  # compilers raise anything: it is noted
+            self._note(f"priors are evaluated with the data: {type(error).__name__}: {error}")
+            return None
+        if function is None:
+            return None
+
+        def restrict(first: np.ndarray, last: np.ndarray) -> Any:
+            return function(first[chosen], last[chosen])
+
+        own, expected = (
+            np.concatenate(slicer(none, lengths)(self._reference), axis=1)
+            for slicer in (restrict, self._function)
+        )
+        same = own.shape == expected.shape and np.allclose(own, expected, equal_nan=True)
+        return restrict if same else None
 
     def _slices(
         self, selection: np.ndarray | None

@@ -97,6 +97,8 @@ class GenericPath(Path):
     ) -> None:
         self.plan, self.density, self.prior = plan, density, prior
         self.log_normalizer = log_normalizer
+        #: The part of it that belongs to variables that are integrated, and not drawn.
+        self.log_factor_integrated = 0.0
         self.start = Position(0)
         # What numba compiles releases the interpreter's lock.
         numba = density.backend == "numba"
@@ -150,14 +152,15 @@ class GenericPath(Path):
         """Draw from the joint prior, which integrates to one: log Z_1 is zero.
 
         That holds for priors whose log-density lacks a constant too, since their draws are right.
-        Where a part of the prior is impossible, log Z_1 is the logarithm of the other part's mass.
+        Those that are integrated and not drawn need the constant. Where a part of the prior is
+        impossible, log Z_1 is the logarithm of the other part's mass.
         """
         points = self.plan.layout.ravel(self.prior.draw(rng, size), size)
         if not self.plan.steps:  # no free variables: the likelihood is a number
             likelihood = np.ones(self.density.count)
             likelihood[self.plan.initial_terms] = 0.0
             return points, float(self.density.sum(points[:1], likelihood)[0])
-        return points, self.prior.log_mass
+        return points, self.prior.log_mass + self.log_factor_integrated
 
     def finished(self, n: Position) -> bool:
         """Whether all steps are done, to the end."""

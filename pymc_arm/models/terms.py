@@ -23,7 +23,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar import Add, Neg, Sub
+from pytensor.scalar import Add, Identity, Neg, Sub
 from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
@@ -266,6 +266,8 @@ def _summands(graph: TensorVariable) -> list[TensorVariable]:
             return [*_summands(left), *(-piece for piece in _summands(right))]
         if isinstance(node.op.scalar_op, Neg):
             return [-piece for piece in _summands(node.inputs[0])]
+        if isinstance(node.op.scalar_op, Identity):  # PyMC names Jacobians so
+            return _summands(node.inputs[0])
     return [graph]
 
 

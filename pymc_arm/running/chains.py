@@ -8,7 +8,7 @@ has its own random stream, spawned from one seed, so the result does not depend 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from pymc_arm.estimation.bridge import Bridge
 
 __all__ = [
     "Chain",
+    "Ended",
+    "Harvest",
     "Harvested",
     "Journal",
     "Task",
@@ -43,6 +45,8 @@ class Chain:
     #: Which particles descend from the same one, and may be alike.
     founders: np.ndarray = field(repr=False)
     refined: Bridge | None = None
+    #: The share of the last trajectories that lost their energy, if there were any.
+    divergent: float = np.nan
 
     @property
     def log_evidence(self) -> float:
@@ -116,6 +120,27 @@ class Task:
         return path.explorers(self.particles) if isinstance(path, Harvested) else self.particles
 
 
+class Harvest(NamedTuple):
+    """What particles of the last distribution become as they are moved on.
+
+    ``rounds`` are the particles after each round; ``forgot`` is whether they forgot where they
+    began before the first of them: then two particles of one family are two draws. ``divergent`` is
+    the share of trajectories that lost their energy, if there were any.
+    """
+
+    rounds: Sequence[Particles]
+    forgot: bool
+    divergent: float = np.nan
+
+
+class Ended(NamedTuple):
+    """Equally weighted particles, or None if none is left, their families, and divergences."""
+
+    particles: Particles | None
+    founders: np.ndarray
+    divergent: float = np.nan
+
+
 @runtime_checkable
 class Harvested(Protocol):
     """A path that few particles explore: at its end they are moved on, and make many draws."""
@@ -123,14 +148,8 @@ class Harvested(Protocol):
     def explorers(self, draws: int) -> int:
         """Return how many particles are to explore, for so many draws at the end."""
 
-    def harvest(
-        self, rng: np.random.Generator, n: Any, particles: Any, rounds: int
-    ) -> tuple[Sequence[Particles], bool]:
-        """Move particles of the last distribution, and return them after each of so many rounds.
-
-        Also whether they forgot where they began before the first of them: then two particles of
-        one family are two draws.
-        """
+    def harvest(self, rng: np.random.Generator, n: Any, particles: Any, rounds: int) -> Harvest:
+        """Move particles of the last distribution on, for so many rounds."""
 
 
 class Journal(Protocol):
@@ -200,14 +219,14 @@ def run_chain(
             if task.deadline is not None and time.time() > task.deadline:
                 return so_far
         result = Run(so_far.state, so_far.history, so_far.positions)
-        final, founders = equally_weighted(
-            path, so_far.rng, result.state, task.particles, task.settings
-        )
-        draws = {} if final is None else path.posterior(so_far.rng, final)
+        ended = equally_weighted(path, so_far.rng, result.state, task.particles, task.settings)
+        draws = {} if ended.particles is None else path.posterior(so_far.rng, ended.particles)
     except Exception as error:
         raise _explain(path, task, number, so_far, error) from error
     seconds = so_far.seconds + time.perf_counter() - since
-    chain = Chain(result, final, draws, seconds, founders)
+    chain = Chain(
+        result, ended.particles, draws, seconds, ended.founders, divergent=ended.divergent
+    )
     if journal is not None:
         journal.finish(number, chain)
     return chain
@@ -239,14 +258,11 @@ def _explain(
 
 def equally_weighted(
     path: Path, rng: np.random.Generator, state: State, size: int, settings: Settings
-) -> tuple[Particles | None, np.ndarray]:
-    """Resample the final particles, and move the copies apart.
-
-    Returns them, or None if no particle is left, and the family that each belongs to.
-    """
+) -> Ended:
+    """Resample the final particles, and move the copies apart."""
     founders = state.genealogy.founders
     if state.log_evidence == -np.inf:
-        return None, founders[:0]
+        return Ended(None, founders[:0])
     particles, count = state.particles, path.count(state.particles)
     if isinstance(path, Harvested) and count < size:
         return _harvested(path, rng, state, size, settings)
@@ -257,12 +273,12 @@ def equally_weighted(
         particles = path.move(rng, state.position, particles).particles
     elif len(np.unique(state.ancestors)) < count:
         particles = path.move(rng, state.position, particles).particles
-    return particles, founders
+    return Ended(particles, founders)
 
 
 def _harvested(
     path: Any, rng: np.random.Generator, state: State, size: int, settings: Settings
-) -> tuple[Particles, np.ndarray]:
+) -> Ended:
     """Return the draws that few particles make, those of one particle next to each other.
 
     So what measures the autocorrelation of draws sees that they are a Markov chain.
@@ -273,12 +289,12 @@ def _harvested(
         indices = SCHEMES[settings.resampling](rng, state.log_weights, count)
         particles, founders = path.select(particles, indices), founders[indices]
     rounds = -(-size // count)
-    found, forgot = path.harvest(rng, state.position, particles, rounds)
-    together = path.join(list(found))
-    founders = np.arange(count) if forgot else founders
+    harvest = path.harvest(rng, state.position, particles, rounds)
+    together = path.join(list(harvest.rounds))
+    founders = np.arange(count) if harvest.forgot else founders
     by_particle = np.arange(rounds * count).reshape(rounds, count).T.ravel()
     chosen = by_particle[by_particle < size]  # those of the last round that are too many are left
-    return path.select(together, chosen), founders[chosen % count]
+    return Ended(path.select(together, chosen), founders[chosen % count], harvest.divergent)
 
 
 def spawn_generators(

@@ -20,6 +20,8 @@ from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.errors import TimeLimitError
 from pymc_arm.estimation.bridge import Bridge
+from pymc_arm.estimation.estimate import stands
+from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
 from pymc_arm.estimation.modes import PRIOR_STARTS, Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
 from pymc_arm.estimation.spaces import Refinable, StartedElsewhere
@@ -256,10 +258,30 @@ def _refine(
         prior = path.prior_particles(rng, PRIOR_STARTS)
     else:
         prior = path.initialize(rng, PRIOR_STARTS)[0]
-    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
+    score = path.score if isinstance(path, Ladder) else None
+    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng, score)
+    if isinstance(path, Ladder) and path.direct and not any(s.missed for s in summits):
+        bridges = _over_the_steps(path, chains)
+        if stands(bridges):
+            refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
+            return refined, describe_modes(summits, bridges)
     bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
+    if not stands(bridges) and isinstance(path, Ladder):
+        found = _over_the_steps(path, chains)
+        if stands(found):
+            pairs = zip(found, bridges, strict=True)
+            bridges = [replace(f, modes_share=b.modes_share) for f, b in pairs]
     refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
     return refined, describe_modes(summits, bridges)
+
+
+def _over_the_steps(path: Ladder, chains: Sequence[Chain]) -> list[Bridge]:
+    """Return bridges over every step of the chains."""
+    if path.direct and all(len(chain.run.history) == 1 for chain in chains):
+        return [weigh_draws(np.array(chain.run.history[0].log_ratios)) for chain in chains]
+    return [
+        bridge_ladder(*path.rungs(chain.run, chain.particles), chain.founders) for chain in chains
+    ]
 
 
 def bridge_mapper(path: Path, workers: int, count: int) -> MapFunction:

@@ -54,6 +54,24 @@ def test_failures_are_seen(build, options):
     assert sum(status != "ok" for status in found) >= 9
 
 
+@pytest.mark.statistical
+def test_a_neck_that_trajectories_do_not_enter_is_seen():
+    """With more columns than rows the noise may be zero, where the coefficients are pinned down."""
+    rng = np.random.default_rng(3)
+    design = rng.normal(size=(12, 20))
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 1, shape=20)
+        noise = pm.HalfNormal("noise", 1)
+        pm.Normal("y", pt.dot(design, slope), noise, observed=rng.normal(size=12))
+    found = []
+    for seed in range(5):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pymc_arm.ArmWarning)
+            idata = pymc_arm.sample(model, random_seed=seed, start="reference", progressbar=False)
+        found.append(pymc_arm.diagnose(idata).status)
+    assert sum(status != "ok" for status in found) >= 4
+
+
 def regression() -> pm.Model:
     rng = np.random.default_rng(1)
     design = rng.normal(size=(40, 3))

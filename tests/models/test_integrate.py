@@ -79,6 +79,24 @@ DENSITIES = {
 }
 
 
+@pytest.mark.parametrize("noise", [1.0, 0.3, 0.1, 0.03, 0.01])
+def test_both_roots_of_a_noisy_square(noise):
+    """Between two peaks a density is not log-concave, so that no slope tells how high they are."""
+    squares = np.linspace(0.5, 16, 63)
+    prior = 0.4 + 3 * NORMAL_DRAWS
+
+    def conditional(values, rows):
+        likelihood = stats.norm.logpdf(squares[rows, None], values**2, noise)
+        return stats.norm.logpdf(values, 0.4, 3) + likelihood
+
+    grid = quadrature(conditional, Reference.of(prior), len(squares))
+    fine = np.linspace(-8, 8, 400_001)
+    for row, square in enumerate(squares):
+        logs = stats.norm.logpdf(fine, 0.4, 3) + stats.norm.logpdf(square, fine**2, noise)
+        exact = special.logsumexp(logs) + np.log(fine[1] - fine[0])
+        assert grid.log_mass[row] == pytest.approx(exact, abs=0.01), square
+
+
 def integrate(log_density, draws, size=3):
     """Return the grid of a density, and the number of evaluations for each row."""
     count = 0

@@ -5,7 +5,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from pymc.distributions import transforms as tr
-from scipy import stats
+from scipy import integrate, stats
 from scipy.special import gammaln
 
 import pymc_arm
@@ -218,3 +218,26 @@ def test_no_possible_parameters():
         pm.Normal("y", pm.Normal("x", 0, -scale), 1, observed=0.5)
     with pytest.raises(ModelError, match="'x' can't be drawn from its prior"):
         compile_model(model)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("refine", [False, True])
+def test_ordered_means_that_are_read_one_by_one(refine):
+    """The elements come in one after another, each with its own part of the Jacobian."""
+    readings, noise, width = np.array([-1.0, 1.5, 1.2]), 0.8, 2.0
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, width, shape=3, transform=tr.ordered, initval=[-1, 0, 1])
+        pm.Normal("reading", mean, noise, observed=readings)
+    precision = width**-2 + noise**-2
+    first, second, third = (stats.norm(y / noise**2 / precision, precision**-0.5) for y in readings)
+    ordered, _ = integrate.quad(
+        lambda x: second.pdf(x) * first.cdf(x) * third.sf(x), -10, 10, epsabs=1e-12
+    )
+    truth = stats.norm(0, np.hypot(width, noise)).logpdf(readings).sum() + np.log(6 * ordered)
+    idata = pymc_arm.sample(
+        model, draws=500, random_seed=1, refine=refine, start="prior", progressbar=False
+    )
+    error = idata.attrs["log_marginal_likelihood_se"]
+    assert abs(idata.attrs["log_marginal_likelihood"] - truth) < 4 * error
+    assert error < 0.1
+    assert idata.attrs["verdict"] == "ok"

@@ -61,7 +61,7 @@ def test_draws_are_equally_weighted(resample_threshold):
     settings = Settings(resample_threshold=resample_threshold)
     rng = np.random.default_rng(1)
     state = run(path, rng, size, **vars(settings)).state
-    draws, families = equally_weighted(path, rng, state, size, settings)
+    draws, families, _ = equally_weighted(path, rng, state, size, settings)
     assert families.shape == (size,)
     assert draws.shape == (size, 3)
     assert np.all(np.abs(draws.mean(axis=0) - [0.8, 0.5, 0.0]) < 4 / np.sqrt(size))

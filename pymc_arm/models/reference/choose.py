@@ -21,6 +21,7 @@ from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.groups import GroupTarget, find_groups
 from pymc_arm.models.reference.path import ReferencePath
+from pymc_arm.models.reference.quantiles import find_quantiles
 from pymc_arm.models.reference.target import SharedTarget
 
 __all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
@@ -145,7 +146,8 @@ def _fit(
 ) -> tuple[Reference, SharedTarget]:
     """Fit a reference, with groups integrated out where there are any and that can be done."""
     groups = find_groups(path)
-    if len(groups):
+    # Nodes at equal distances are no rule for a tail that is 100 wide.
+    if len(groups) and find_quantiles(path, groups) is None:
         try:
             target: SharedTarget = GroupTarget(path, groups)
             reference = fit_reference(path, rng, target=target)

@@ -27,7 +27,7 @@ from pymc_arm.running.processors import one_blas_thread
 __all__ = ["Reference", "fit_reference"]
 
 PRIOR_DRAWS = 400
-STARTS = 8
+STARTS = 16
 # Draws that tell which view is best.
 TRIAL_DRAWS = 500
 # Above this overlap no other view is tried.

@@ -32,6 +32,9 @@ LENGTH = (0.7, 1.2)
 FORGOTTEN = 0.1
 FEWEST_SWEEPS, MOST_SWEEPS = 2, 15
 MOST_STEPS = 64
+# A trajectory whose energy is off by more than this, in nats, has diverged (as in Stan): it came to
+# where the target is much narrower than the step.
+DIVERGENT = 1000.0
 # Trajectories between two draws of one particle at the end of a path.
 HARVEST_SWEEPS = 2
 
@@ -96,21 +99,24 @@ def move(
 
 def harvest(
     rng: np.random.Generator, target: ValueAndGradient, start: Sweeps, rounds: int
-) -> list[np.ndarray]:
-    """Follow moved points for more rounds, a few trajectories each, and return them after each.
+) -> tuple[list[np.ndarray], float]:
+    """Follow moved points for more rounds, and return them after each.
+
+    Also the share of trajectories that lost their energy, NaN if there were none.
 
     The points are draws of the target already, so that the rounds need not forget one another:
     those of one point are a short Markov chain, tuned by the moves before.
     """
     points, values, gradients = start.points, start.values, start.gradients
-    found = []
+    found, divergent = [], []
     for _ in range(rounds):
         for _ in range(HARVEST_SWEEPS):
             steps = _steps(rng, start.length, start.step)
             proposal = _trajectory(rng, target, points, values, gradients, start.step, steps)
             points, values, gradients, _ = _accept(rng, points, values, gradients, proposal)
+            divergent.append(np.mean(proposal[3] < -DIVERGENT))
         found.append(points)
-    return found
+    return found, float(np.mean(divergent)) if divergent else np.nan
 
 
 def _steps(rng: np.random.Generator, length: float, step: float) -> int:

@@ -58,7 +58,7 @@ def find_summits(
     points = view.from_model(prior)[0]
     points = points[np.isfinite(points).all(axis=1)][:starts]
     # Draws of a vague prior (a precision of e^-700) may all be where nothing is known.
-    points = np.concatenate([points, rng.uniform(-NEAR, NEAR, (NEAR_STARTS, len(scale)))])
+    points = np.concatenate([points, view.near_zero(rng, NEAR_STARTS, NEAR)])
     # Where logits overflow there is no gradient: nearer to the middle there is.
     values = view(points)[0]
     for nearer in (0.3, 0.1, 0.03, 0.01, 0.0):

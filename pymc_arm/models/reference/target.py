@@ -24,6 +24,7 @@ from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.noncentered import NODES
 from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.quantiles import find_quantiles
 
 __all__ = ["SharedTarget", "View"]
 
@@ -65,6 +66,8 @@ class SharedTarget:
         self.coordinates = np.searchsorted(
             self.kept, np.concatenate([np.zeros(0, dtype=int), *seen])
         )
+        #: Those that are seen by the quantiles of their priors.
+        self.quantiles = find_quantiles(path, self.kept)
 
     def view(self, shares: np.ndarray | None = None) -> "View":
         """Return the target with some shares, by default with none: the model's coordinates."""
@@ -167,6 +170,7 @@ class View:
     def __init__(self, target: SharedTarget, shares: np.ndarray) -> None:
         self.target, self.shares = target, shares
         self._levels = target.levels if shares.any() else []
+        self._quantiles = target.quantiles
         self._kept, self._width = target.kept, target.path.plan.layout.dimension
         self._all = len(self._kept) == self._width
         self._shares = np.zeros(self._width)
@@ -175,7 +179,7 @@ class View:
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f, (size,), and its gradient, (size, dimension), at points of the view."""
         points = self._embed(points)
-        if not self._levels:
+        if not self._levels and self._quantiles is None:
             values, gradients = self.target.evaluate(points)
             return values, self._project(gradients)
         inside, log_jacobian = self._map(points, to_model=True)
@@ -185,10 +189,30 @@ class View:
         with np.errstate(all="ignore"):
             for number in range(len(self._levels) - 1, -1, -1):
                 self._pull_back(number, points, inside, adjoint)
+            if self._quantiles is not None:
+                own = self._quantiles.coordinates
+                _, log_slope, curvature = self._quantiles(points[:, own])
+                adjoint[:, own] = adjoint[:, own] * np.exp(log_slope) + curvature
             values = values + log_jacobian
         wrong = ~np.isfinite(adjoint).all(axis=1) | ~(values < np.inf)
         values[wrong], adjoint[wrong] = -np.inf, 0.0
         return values, self._project(adjoint)
+
+    @property
+    def walled(self) -> bool:
+        """Whether some directions end at a wall, where trajectories lose their energy for nothing.
+
+        A rate of a vague prior has a tail that is 100 wide on one side, in units of the other.
+        """
+        return self._quantiles is not None
+
+    def near_zero(self, rng: np.random.Generator, size: int, reach: float) -> np.ndarray:
+        """Return points of the view that are near zero in unbounded coordinates, as Stan starts."""
+        points = self._embed(rng.uniform(-reach, reach, (size, len(self._kept))))
+        if self._quantiles is not None:
+            own = self._quantiles.coordinates
+            points[:, own] = self._quantiles.inverse(points[:, own])
+        return self._project(points)
 
     def _embed(self, points: np.ndarray) -> np.ndarray:
         """Return points with all coordinates of the model; those that are integrated are zero."""
@@ -252,9 +276,16 @@ class View:
     def _map(self, points: np.ndarray, *, to_model: bool) -> tuple[np.ndarray, np.ndarray]:
         innovations = self.target.path._innovations
         log_jacobian = np.zeros(len(points))
-        if not self._levels:
+        if not self._levels and self._quantiles is None:
             return points, log_jacobian
         result, known = points.copy(), points.copy()
+        if self._quantiles is not None:
+            own = self._quantiles.coordinates
+            z = points[:, own] if to_model else self._quantiles.inverse(points[:, own])
+            x, log_slope, _ = self._quantiles(z)
+            result[:, own] = x if to_model else z
+            known[:, own] = x if to_model else points[:, own]
+            log_jacobian += log_slope.sum(axis=1)
         for level in self._levels:
             known[:, level.coordinates] = 0.0
         with np.errstate(all="ignore"):

@@ -84,6 +84,7 @@ def encode_chain(chain: Chain) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return a finished chain as a header and arrays."""
     header, arrays = _encode_run(chain.run.state, chain.run.history, chain.run.positions)
     header |= {"seconds": chain.seconds, "alive": chain.particles is not None}
+    header["divergent"] = float(chain.divergent)
     header["draws"] = list(chain.draws)
     if chain.particles is not None:
         _flatten("final", chain.particles, arrays)
@@ -98,7 +99,14 @@ def decode_chain(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarra
     run = _decode_run(path, header, arrays)
     final = _rebuild("final", _template(path), arrays) if header["alive"] else None
     draws = {name: arrays[f"draws/{number}"] for number, name in enumerate(header["draws"])}
-    return Chain(run, final, draws, header["seconds"], arrays["final_founders"])
+    return Chain(
+        run,
+        final,
+        draws,
+        header["seconds"],
+        arrays["final_founders"],
+        divergent=float(header.get("divergent", np.nan)),
+    )
 
 
 def _encode_run(

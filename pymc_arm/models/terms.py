@@ -266,8 +266,9 @@ def _summands(graph: TensorVariable) -> list[TensorVariable]:
             return [*_summands(left), *(-piece for piece in _summands(right))]
         if isinstance(node.op.scalar_op, Neg):
             return [-piece for piece in _summands(node.inputs[0])]
-        if isinstance(node.op.scalar_op, Identity):  # PyMC names Jacobians so
-            return _summands(node.inputs[0])
+        inner = node.inputs[0].owner
+        if isinstance(node.op.scalar_op, Identity) and inner and isinstance(inner.op, Sum):
+            return _summands(node.inputs[0])  # PyMC names Jacobians by an identity
     return [graph]
 
 

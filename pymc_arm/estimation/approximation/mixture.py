@@ -30,6 +30,8 @@ class Mixture:
         seeds = [int(rng.integers(size))]
         for _ in range(components - 1):
             gaps = np.min([((scaled - scaled[s]) ** 2).sum(axis=1) for s in seeds], axis=0)
+            if not 0 < gaps.sum() < np.inf:  # all alike, or squares overflow
+                raise np.linalg.LinAlgError("Points have no distances to place components by.")
             seeds.append(int(rng.choice(size, p=gaps / gaps.sum())))
         nearest = np.argmin([((scaled - scaled[s]) ** 2).sum(axis=1) for s in seeds], axis=0)
         responsibilities = np.eye(components)[nearest]

@@ -350,6 +350,8 @@ PROBLEMS: tuple[Adversary, ...] = (
     two_modes("two_modes_2", 2, (-5.0, 5.0), (1.0, 0.1), 0.8),
     two_modes("two_modes_5", 5, (-4.0, 4.0), (1.0, 0.3), 0.5),
     two_modes("two_modes_10", 10, (-3.0, 4.0), (1.0, 0.4), 0.7),
+    two_modes("phase_transition_20", 20, (0.0, 0.0), (1.0, 0.1), 0.9),
+    two_modes("phase_off_centre_20", 20, (0.0, 0.3), (1.0, 0.1), 0.9),
     two_modes("three_to_one_5", 5, (-6.0, 6.0), (0.5, 0.5), 0.25),
     narrow_heavy("narrow_mode_5", 5, 0.05),
     narrow_heavy("narrow_mode_10", 10, 0.1),

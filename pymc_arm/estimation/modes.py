@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 import scipy
 
+from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.approximation.covariance import shrink
 from pymc_arm.estimation.spaces import RefinementSpace
+from pymc_arm.estimation.starts import LogDensity, find_starts
+from pymc_arm.estimation.walks import find_settled
 
 __all__ = ["Summit", "search_modes"]
 
@@ -25,15 +28,6 @@ ITERATIONS = 120
 # A climb ends when none of the points has gained this much over so many steps.
 SMALLEST_GAIN = 1e-3
 PATIENCE = 10
-# How many points each kind of start has. With 32 a mode that draws one climb in sixteen is found
-# with a probability of 0.87, with 16 of 0.64. Neither finds narrow modes whose climbs all lead to a
-# wider one: of six modes in five dimensions both missed two. The cost, by counting evaluations and
-# not by measuring, is some 3 % of exploring where there is a gradient.
-PRIOR_STARTS = 32
-CLOUD_STARTS = 8
-FEWEST_STARTS = 4
-# Some start outside of where prior draws lie, some between particles and the prior.
-WIDER = 3.0
 # Without gradients a step takes two evaluations a coordinate; with them, the Hessian does.
 LARGEST_WITHOUT_GRADIENT = 20
 LARGEST_DIMENSION = 500
@@ -52,9 +46,8 @@ SAME_SUMMIT = 0.999
 # The component of q at a summit is a little wider than Laplace's Gaussian, and has heavier tails:
 # too wide by a tenth costs a tenth of the draws in ten dimensions, too narrow has no bound.
 INFLATION = 1.1
+SETTLED_DRAWS = 1000
 FREEDOM = 10.0
-
-LogDensity = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -83,6 +76,8 @@ def search_modes(
     log_evidence: float,
     rng: np.random.Generator,
     score: Callable[[np.ndarray], np.ndarray] | None = None,
+    *,
+    walk: bool = False,
 ) -> list[Summit]:
     """Return the summits of the posterior that climbs have reached, the heaviest first.
 
@@ -101,6 +96,9 @@ def search_modes(
     score
         The gradient at points of the space, where that is quicker than differences; by default
         that of the space, if it has one.
+    walk
+        Whether to look for wide parts without a summit too (:mod:`pymc_arm.estimation.walks`).
+        Particles that come from the prior have met them.
 
     Returns
     -------
@@ -123,7 +121,8 @@ def search_modes(
         return np.where(~np.isfinite(values), -np.inf, values)
 
     with np.errstate(all="ignore"):
-        starts = _starts(space, space.points(prior), points, log_density, rng)
+        share = min(1.0, space.proposals / 20)
+        starts = find_starts(space.points(prior), points, log_density, rng, share, space.work)
         scale = np.maximum(starts.std(axis=0), 1e-8)
 
         def gradient(at: np.ndarray) -> np.ndarray:
@@ -136,37 +135,15 @@ def search_modes(
 
         ends, heights = _climb(log_density, gradient, starts, scale)
         found = _distinct(log_density, gradient, ends, heights, scale)
+        settled = None
+        if walk and has_gradient:
+            settled = find_settled(
+                log_density, gradient, space.points(prior), points, space.work, rng
+            )
     summits = [_weigh(*summit, points, log_evidence) for summit in found]
+    if settled is not None:
+        summits.append(_weigh_settled(settled, log_density, log_evidence, rng))
     return sorted(summits, key=lambda summit: -summit.log_mass)
-
-
-def _starts(
-    space: RefinementSpace,
-    prior: np.ndarray,
-    points: np.ndarray,
-    log_density: LogDensity,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Return where climbs begin: fewer where an evaluation is dear."""
-    share = min(1.0, space.proposals / 20)
-    prior_starts, cloud_starts = (
-        max(FEWEST_STARTS, round(share * count)) for count in (PRIOR_STARTS, CLOUD_STARTS)
-    )
-    prior = prior[np.isfinite(prior).all(axis=1)][:prior_starts]
-    chosen = points[rng.permutation(len(points))[:cloud_starts]]
-    center = np.median(points, axis=0)
-    some = points[:: max(1, len(points) // 1000)]
-    best = some[np.argsort(log_density(some))[-2:]]
-    parts = [chosen, best, points.mean(axis=0)[None], center[None]]
-    if len(prior):
-        middle = prior.mean(axis=0)
-        # A mode in the tails of the prior has no particles either.
-        parts += [prior, WIDER * (prior - middle) + middle]
-    # Beyond the particles, at a few times their width.
-    parts.append(center + WIDER * (chosen - center))
-    starts = np.concatenate(parts)
-    usable: np.ndarray = starts[np.isfinite(log_density(starts))]
-    return usable if len(usable) else chosen
 
 
 def _differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -318,6 +295,19 @@ def _weigh(
     if found > 0:
         expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
     return Summit(log_mass, expected, found, _component(summit, precision))
+
+
+def _weigh_settled(
+    component: SinhArcsinhStudent,
+    log_density: LogDensity,
+    log_evidence: float,
+    rng: np.random.Generator,
+) -> Summit:
+    """Return a part of the posterior where walks have settled, with its mass by importance."""
+    draws = component.draw(rng, SETTLED_DRAWS)
+    log_mass = float(log_mean_exp(log_density(draws) - component.log_density(draws)))
+    expected = float(np.exp(log_mass - np.logaddexp(log_mass, log_evidence)))
+    return Summit(log_mass, expected, 0.0, component)
 
 
 def _component(summit: np.ndarray, precision: np.ndarray) -> SinhArcsinhStudent:

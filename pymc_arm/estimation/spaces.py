@@ -20,6 +20,10 @@ class RefinementSpace(Protocol):
     def proposals(self) -> int:
         """How many draws of g for each particle cost less than exploring did."""
 
+    @property
+    def work(self) -> int | None:
+        """How many elements an evaluation computes, where that is known."""
+
     def fit_to(self, particles: Any) -> "RefinementSpace":
         """Return the same space, with h made for where these particles are."""
 
@@ -83,6 +87,11 @@ class FullSpace:
     def __init__(self, path: Refinable, points_are_particles: bool = False) -> None:
         self._path = path
         self._points_are_particles = points_are_particles
+
+    @property
+    def work(self) -> int | None:
+        """How many elements an evaluation of the path's last density computes, if it says so."""
+        return getattr(self._path, "work", None)
 
     def fit_to(self, particles: Any) -> "FullSpace":
         """Return the same space, which knows whether points are particles themselves."""

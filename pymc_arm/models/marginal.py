@@ -87,9 +87,18 @@ class MarginalSpace:
     @property
     def proposals(self) -> int:
         """How many draws for each particle cost less than exploring did."""
+        return int(np.clip(EVALUATIONS // self._nodes, *PROPOSALS))
+
+    @property
+    def work(self) -> int:
+        """How many elements an evaluation computes: all terms at each node of a grid."""
+        return self._nodes * self.density.work
+
+    @property
+    def _nodes(self) -> int:
+        """How many nodes the grids of all drawn coordinates have."""
         discrete = [self.supports.get(int(coordinate)) for coordinate in self.collapsed]
-        nodes = sum(MOST_NODES if s is None else min(s.count, MOST_VALUES) for s in discrete)
-        return int(np.clip(EVALUATIONS // nodes, *PROPOSALS))
+        return sum(MOST_NODES if s is None else min(s.count, MOST_VALUES) for s in discrete)
 
     @functools.cached_property
     def _sets(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

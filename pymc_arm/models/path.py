@@ -345,6 +345,11 @@ class GenericPath(Path):
         if np.sum(~self._discrete) >= SMALLEST_SCORE:
             self.density.gradient.available()
 
+    @property
+    def work(self) -> int:
+        """How many elements an evaluation of the density computes."""
+        return self.density.work
+
     def particle_bytes(self) -> int:
         """Return the size of a row of coordinates, and of the terms of a set that moves singly."""
         _, sets, discrete_sets = self._sets(len(self.plan.steps))

@@ -22,12 +22,19 @@ from pymc_arm.estimation.bridge import Bridge
 from pymc_arm.estimation.convergence import effective_sizes, split_r_hat
 from pymc_arm.estimation.estimate import pool_bridges
 from pymc_arm.estimation.given import SEVERE_R_HAT
-from pymc_arm.estimation.modes import PRIOR_STARTS, Summit, search_modes
+from pymc_arm.estimation.modes import Summit, search_modes
 from pymc_arm.estimation.refine import FAIR_OVERLAP, refine_chains
 from pymc_arm.estimation.spaces import Refinable
+from pymc_arm.estimation.starts import survey_size
 from pymc_arm.running.chains import Chain
 from pymc_arm.running.processors import one_blas_thread
-from pymc_arm.running.run import SMALLEST_CLOUD, Outcome, bridge_mapper, describe_modes
+from pymc_arm.running.run import (
+    SMALLEST_CLOUD,
+    Outcome,
+    bridge_mapper,
+    describe_modes,
+    draw_prior,
+)
 from pymc_arm.running.summary import RunSummary
 
 __all__ = ["Given", "bridge_draws"]
@@ -219,8 +226,9 @@ def _bridge(
         return bridges, []
     # The same starting points in every call: whether a mode is found is no matter of luck.
     fixed = np.random.default_rng(0)
-    prior = path.initialize(fixed, PRIOR_STARTS)[0]
-    summits = search_modes(spaces[0], prior, np.concatenate(clouds), log_evidence, fixed)
+    prior = draw_prior(path, survey_size(spaces[0].work), fixed)
+    cloud = np.concatenate(clouds)
+    summits = search_modes(spaces[0], prior, cloud, log_evidence, fixed, walk=True)
     good = all(
         b.represents(len(p.points)) and b.overlap > FAIR_OVERLAP
         for b, p in zip(bridges, parts, strict=True)

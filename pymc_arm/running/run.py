@@ -22,9 +22,10 @@ from pymc_arm.errors import TimeLimitError
 from pymc_arm.estimation.bridge import Bridge
 from pymc_arm.estimation.estimate import stands
 from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
-from pymc_arm.estimation.modes import PRIOR_STARTS, Summit, search_modes
+from pymc_arm.estimation.modes import Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
 from pymc_arm.estimation.spaces import Refinable, StartedElsewhere
+from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
 from pymc_arm.running.chains import Chain, Task
@@ -254,12 +255,10 @@ def _refine(
     # The same starting points in every run: whether a mode is found is no matter of luck.
     rng = np.random.default_rng(0)
     log_evidence = log_mean_exp(np.array([chain.log_evidence for chain in chains]))
-    if isinstance(path, StartedElsewhere):
-        prior = path.prior_particles(rng, PRIOR_STARTS)
-    else:
-        prior = path.initialize(rng, PRIOR_STARTS)[0]
+    prior = draw_prior(path, survey_size(spaces[0].work), rng)
     score = path.score if isinstance(path, Ladder) else None
-    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng, score)
+    walk = isinstance(path, StartedElsewhere)
+    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng, score, walk=walk)
     if isinstance(path, Ladder) and path.direct and not any(s.missed for s in summits):
         bridges = _over_the_steps(path, chains)
         if stands(bridges):
@@ -273,6 +272,13 @@ def _refine(
             bridges = [replace(f, modes_share=b.modes_share) for f, b in pairs]
     refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
     return refined, describe_modes(summits, bridges)
+
+
+def draw_prior(path: Path, size: int, rng: np.random.Generator) -> Any:
+    """Return prior draws, wherever the path itself starts."""
+    if isinstance(path, StartedElsewhere):
+        return path.prior_particles(rng, size)
+    return path.initialize(rng, size)[0]
 
 
 def _over_the_steps(path: Ladder, chains: Sequence[Chain]) -> list[Bridge]:

@@ -169,3 +169,16 @@ def test_a_combined_density_is_normalised_and_tells_its_parts():
     assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(len(ratio))
     assert q.share_of_others(draws).mean() == pytest.approx(weights[1], abs=0.02)
     assert q.components == 2
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("dimension", [20, 50])
+def test_a_wide_part_around_a_narrow_mode_is_weighed_in_many_dimensions(dimension):
+    # A fitted reference sees the narrow mode only; the wide part around it has no summit.
+    model, truth = phase_transition(dimension)
+    idata = quiet(model)
+    error = idata.attrs["log_marginal_likelihood_se"]
+    assert idata.attrs["verdict"] == "ok"
+    assert abs(idata.attrs["log_marginal_likelihood"] - truth) < 4 * error
+    radius = np.sqrt((get_group(idata, "posterior")["x"] ** 2).sum("x_dim_0") / dimension)
+    assert abs(float((radius < 0.5).mean()) - 0.9) < 0.02

@@ -242,6 +242,11 @@ class ReferencePath(Path):
         """Return the chart: coordinates that were made round are easy to fit."""
         return [_ChartSpace(self)]
 
+    @property
+    def work(self) -> int:
+        """How many elements an evaluation of the density computes."""
+        return self._path.work
+
     def particle_bytes(self) -> int:
         """Return the size of a row and of what its move takes."""
         return 8 * ARRAYS * self._path.plan.layout.dimension

@@ -1,0 +1,151 @@
+"""Where the search for modes begins to climb.
+
+A climb ends at the summit in whose basin it began, and the basin of a narrow mode is small. So many
+points are looked at and few are climbed from: prior draws that stand out, and the maxima along
+lines through the particles, on which modes of exchangeable coordinates lie.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+__all__ = ["find_starts", "survey_size"]
+
+LogDensity = Callable[[np.ndarray], np.ndarray]
+
+# How many points each kind of start has. With 32 a mode that draws one climb in sixteen is found
+# with a probability of 0.87, with 16 of 0.64. Neither finds narrow modes whose climbs all lead to a
+# wider one: of six modes in five dimensions both missed two. The cost, by counting evaluations and
+# not by measuring, is some 3 % of exploring where there is a gradient.
+PRIOR_STARTS = 32
+CLOUD_STARTS = 8
+FEWEST_STARTS = 4
+# Some start outside of where prior draws lie, some between particles and the prior.
+WIDER = 3.0
+# Where an evaluation is cheap there are more climbs, from as many prior draws as from particles
+# drawn towards their middle: a narrow mode inside of a wide one is nearer to it than they are. So
+# many elements may be computed for them, by climbs of so many evaluations.
+CLIMBED = 40_000_000
+EVALUATIONS = 240
+MOST_CLIMBS = 1000
+# Of the prior draws that are looked at, so many are climbed from: the highest, and those that are
+# highest above a normal density with the moments of the particles.
+OUTSTANDING = 16
+# Elements that may be computed to look at prior draws, some 50 ms, and the most draws.
+SURVEYED = 5_000_000
+MOST_DRAWS = 50_000
+# Points on a line, how many lines there may be, and how many of their maxima are climbed from.
+ON_A_LINE = 256
+MOST_LINES = 64
+MOST_MAXIMA = 96
+
+
+def survey_size(work: int | None) -> int:
+    """Return how many prior draws to look at, if an evaluation computes so many elements.
+
+    Examples
+    --------
+    >>> survey_size(20), survey_size(5_000), survey_size(None)
+    (50000, 1000, 32)
+    """
+    if work is None:
+        return PRIOR_STARTS
+    return int(np.clip(SURVEYED // max(work, 1), PRIOR_STARTS, MOST_DRAWS))
+
+
+def find_starts(
+    prior: np.ndarray,
+    points: np.ndarray,
+    log_density: LogDensity,
+    rng: np.random.Generator,
+    share: float = 1.0,
+    work: int | None = None,
+) -> np.ndarray:
+    """Return where climbs begin.
+
+    Parameters
+    ----------
+    prior
+        Prior draws, of which the first are climbed from and all are looked at.
+    points
+        The final particles of all chains.
+    log_density
+        Its logarithm at points, minus infinity where it is zero.
+    rng
+        For the choice of particles.
+    share
+        How many climbs there may be, as a share of what a cheap density gets.
+    work
+        How many elements an evaluation computes, where that is known.
+    """
+    prior_starts, cloud_starts = (
+        max(FEWEST_STARTS, round(share * count)) for count in (PRIOR_STARTS, CLOUD_STARTS)
+    )
+    prior = prior[np.isfinite(prior).all(axis=1)]
+    chosen = points[rng.permutation(len(points))[:cloud_starts]]
+    center = np.median(points, axis=0)
+    some = points[:: max(1, len(points) // 1000)]
+    best = some[np.argsort(log_density(some))[-2:]]
+    parts = [chosen, best, points.mean(axis=0)[None], center[None]]
+    if len(prior):
+        first = prior[:prior_starts]
+        middle = first.mean(axis=0)
+        # A mode in the tails of the prior has no particles either.
+        parts += [first, WIDER * (first - middle) + middle]
+    # Beyond the particles, at a few times their width.
+    parts.append(center + WIDER * (chosen - center))
+    more = 0 if work is None else int(min(MOST_CLIMBS, CLIMBED // (EVALUATIONS * max(work, 1))))
+    if more > prior_starts:
+        parts.append(prior[prior_starts:more])
+        inward = points[rng.integers(len(points), size=more)] - center
+        parts.append(center + rng.uniform(size=(more, 1)) * inward)
+    if len(prior) > PRIOR_STARTS:
+        parts.append(_outstanding(prior, points, log_density))
+        inside = np.stack([best[-1], center])
+        lines = _lines(prior, inside[np.argmax(log_density(inside))])
+        if lines.shape[0] * lines.shape[1] <= len(prior):
+            parts.append(_maxima(lines, log_density))
+    starts = np.concatenate(parts)
+    usable: np.ndarray = starts[np.isfinite(log_density(starts))]
+    return usable if len(usable) else chosen
+
+
+def _outstanding(prior: np.ndarray, points: np.ndarray, log_density: LogDensity) -> np.ndarray:
+    """Return the prior draws that are highest, and those that the particles explain least."""
+    heights = log_density(prior)
+    prior, heights = prior[np.isfinite(heights)], heights[np.isfinite(heights)]
+    centered = (prior - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-300)
+    unexplained = heights + 0.5 * np.square(centered).sum(axis=1)
+    ranks = [np.argsort(-by)[:OUTSTANDING] for by in (heights, unexplained)]
+    outstanding: np.ndarray = prior[np.unique(np.concatenate(ranks))]
+    return outstanding
+
+
+def _lines(prior: np.ndarray, origin: np.ndarray) -> np.ndarray:
+    """Return points on lines, (lines, points, dimension), over the range of the prior.
+
+    They are: the curve on which all coordinates have the same quantile of the prior, a line through
+    the origin and the middle of the prior, and one along each coordinate.
+    """
+    levels = (np.arange(ON_A_LINE) + 0.5) / ON_A_LINE
+    quantiles = np.quantile(prior, levels, axis=0)
+    middle = quantiles[ON_A_LINE // 2]
+    away = np.linspace(-2.0, 2.0, ON_A_LINE)[:, None] * (middle - origin)
+    lines = [quantiles, middle + away]
+    if len(origin) <= MOST_LINES:
+        for place in range(len(origin)):
+            line = np.tile(origin, (ON_A_LINE, 1))
+            line[:, place] = quantiles[:, place]
+            lines.append(line)
+    return np.stack(lines)
+
+
+def _maxima(lines: np.ndarray, log_density: LogDensity) -> np.ndarray:
+    """Return the highest maxima along lines."""
+    heights = log_density(lines.reshape(-1, lines.shape[-1])).reshape(lines.shape[:2])
+    inner = heights[:, 1:-1]
+    peaks = (inner > heights[:, :-2]) & (inner >= heights[:, 2:]) & np.isfinite(inner)
+    line, place = np.nonzero(peaks)
+    order = np.argsort(-inner[line, place])[:MOST_MAXIMA]
+    maxima: np.ndarray = lines[line[order], place[order] + 1]
+    return maxima

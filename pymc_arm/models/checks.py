@@ -65,6 +65,12 @@ def check_model(model: pm.Model) -> None:
                 "integrates to one, so log Z is undefined. Give it a proper prior, such as "
                 "pm.Normal or pm.HalfNormal with a wide scale."
             )
+        if operation == "WishartRV":
+            raise ModelError(
+                f"{rv.name!r} is a Wishart: its density is one of symmetric matrices, but PyMC "
+                "gives it all entries as free coordinates, almost all of which make no symmetric "
+                "matrix. Use pm.LKJCholeskyCov, or pm.LKJCorr with a prior for the scales."
+            )
         if isinstance(rv.owner.op, SimulatorRV):
             _refuse_simulator(rv)
         if isinstance(rv.owner.op, CARRV | ICARRV):

@@ -514,11 +514,21 @@ def _compile_joined(
     function = (_compile_with_c if backend == "c" else _compile_with_numba)(inputs, graph)
 
     def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
-        if batched:
-            return lambda points: [function(points, first, last)]
-        return lambda points: [
-            np.stack([function(np.ascontiguousarray(point), first, last) for point in points])
-        ]
+        def one(point: np.ndarray) -> np.ndarray:
+            try:
+                return function(np.ascontiguousarray(point), first, last)
+            except np.linalg.LinAlgError:  # a singular matrix: the density is zero there
+                return np.full((*point.shape[:-1], int(np.sum(last - first))), np.nan)
+
+        def call(points: np.ndarray) -> list[np.ndarray]:
+            if not batched:
+                return [np.stack([one(point) for point in points])]
+            try:
+                return [function(points, first, last)]
+            except np.linalg.LinAlgError:
+                return [np.concatenate([one(point[None]) for point in points])]
+
+        return call
 
     return restrict
 

@@ -17,6 +17,7 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
 from pytensor.scalar import math as special
 from pytensor.tensor import subtensor
@@ -54,7 +55,7 @@ def stabilize(graphs: list[TensorVariable]) -> list[TensorVariable]:
     graphs = clone_replace(graphs)
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
     fgraph = FunctionGraph(inputs, graphs, clone=False)
-    for rewriter in (_sign, _logarithm, _comparison):
+    for rewriter in (_sign, _logarithm, _complement, _comparison):
         in2out(rewriter, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)
 
@@ -158,6 +159,12 @@ def _logarithm(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
     else:
         opposite = _negated(inner)
         found = None if opposite is None else log1m_of(opposite)
+    return None if found is None else _as(found, node.outputs[0])
+
+
+@node_rewriter([pt.log1mexp])
+def _complement(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    found = _log1m_of_log(node.inputs[0], 0)
     return None if found is None else _as(found, node.outputs[0])
 
 
@@ -436,6 +443,38 @@ def _log1m_exponential(node: Apply, depth: int) -> TensorVariable | None:
         return _log1mexp(y)
     small = pt.lt(z, SMALL)
     return pt.switch(small, log_z - z / 2, _log1mexp(pt.switch(small, -1.0, y)))
+
+
+def _log1m_of_log(y: TensorVariable, depth: int) -> TensorVariable | None:
+    """Return log(1 - exp(y)) of the log of a count's distribution function, by its complement.
+
+    Counts that are not zero have one: of a mean of 1e-17 the probability of zero is rounded to one.
+    """
+    node = y.owner
+    if node is None or depth > DEEPEST:
+        return None
+    if isinstance(node.op, STRUCTURAL):
+        return _rebuild(node, _log1m_of_log(node.inputs[0], depth + 1))
+    if isinstance(node.op, CheckAndRaise):
+        return _log1m_of_log(node.inputs[0], depth + 1)
+    if _scalar(node) is scalar.Switch:
+        condition, *sides = node.inputs
+        logs = [
+            pt.zeros_like(side) if _is_constant(side, -np.inf) else _log1m_of_log(side, depth + 1)
+            for side in sides
+        ]
+        return None if None in logs else pt.switch(condition, *logs)
+    inner = node.inputs[0].owner if _scalar(node) is scalar.Log else None
+    if inner is None:
+        return None
+    if _scalar(inner) is special.GammaIncC:
+        return pt.log(pt.gammainc(*inner.inputs))
+    if _scalar(inner) is special.BetaInc:
+        first, last, x = inner.inputs
+        log_rest = log1m_of(x, depth + 1)
+        rest = 1 - x if log_rest is None else pt.exp(log_rest)
+        return pt.log(pt.betainc(last, first, rest))
+    return None
 
 
 def _log1m_product(node: Apply, depth: int) -> TensorVariable | None:

@@ -21,6 +21,15 @@ def test_flat_priors() -> None:
             run(model)
 
 
+@pytest.mark.filterwarnings("ignore:The Wishart distribution")
+def test_wishart() -> None:
+    with pm.Model() as model:
+        precision = pm.Wishart("precision", nu=4, V=np.eye(3), initval=np.eye(3))
+        pm.MvNormal("y", mu=np.zeros(3), tau=precision, observed=np.ones((5, 3)))
+    with pytest.raises(ModelError, match=r"'precision' is a Wishart.*Use pm\.LKJCholeskyCov"):
+        run(model)
+
+
 def test_minibatch() -> None:
     data = np.zeros(100)
     with pm.Model() as model:

@@ -192,3 +192,21 @@ def test_links_do_not_saturate(name):
         LINKS[name](x)
     values = terms_of(model, [[900.0, -900.0], [-900.0, 900.0]], "y")
     assert np.isfinite(values).all()
+
+
+# PyMC 5 truncates in ways that PyTensor announces to change.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", ["HurdlePoisson", "HurdleNegativeBinomial"])
+def test_counts_that_are_not_zero_of_a_tiny_mean(name):
+    # With p(y) = c_y mu^y to first order, a count above zero is one, and two is as rare as mu.
+    eta = np.array([-600.0, -200.0, -40.0])
+    with pm.Model() as model:
+        mean = pm.math.exp(pm.Normal("eta", 0, 100))
+        more = {"alpha": 2.0} if name == "HurdleNegativeBinomial" else {}
+        for seen in (1, 2):
+            getattr(pm, name)(f"y{seen}", psi=0.3, mu=mean, observed=[seen], **more)
+    log_two = np.log((2.0 + 1) / (2 * 2.0)) if more else -np.log(2)
+    np.testing.assert_allclose(terms_of(model, eta[:, None], "y1"), np.log(0.3), rtol=1e-9)
+    np.testing.assert_allclose(
+        terms_of(model, eta[:, None], "y2"), np.log(0.3) + log_two + eta, rtol=1e-9
+    )

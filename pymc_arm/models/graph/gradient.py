@@ -48,8 +48,14 @@ class Looped:
     def bind(self, weights: np.ndarray) -> Callable[[np.ndarray], Sequence[np.ndarray]]:
         """Return the function for some weights."""
 
+        def at(point: np.ndarray) -> Sequence[np.ndarray]:
+            try:
+                return self._function(np.ascontiguousarray(point), weights)
+            except np.linalg.LinAlgError:  # a singular matrix: the density is zero there
+                return np.array(np.nan), np.zeros_like(point)
+
         def call(points: np.ndarray) -> Sequence[np.ndarray]:
-            pairs = [self._function(np.ascontiguousarray(point), weights) for point in points]
+            pairs = [at(point) for point in points]
             return [
                 np.array(column).reshape(len(points), *np.shape(column[0]))
                 for column in zip(*pairs, strict=True)

@@ -20,7 +20,7 @@ from pymc_arm.estimation.refine import FIRST_PROPOSALS
 from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
 from pymc_arm.models.reference.density import Chart
-from pymc_arm.models.reference.fit import Reference
+from pymc_arm.models.reference.fit import ENOUGH, Reference
 from pymc_arm.models.reference.hamiltonian import (
     FORGOTTEN,
     correlation_with_start,
@@ -34,17 +34,18 @@ from pymc_arm.running.placement import Placement
 
 __all__ = ["Position", "ReferencePath"]
 
-# Above this overlap draws of q, which cost one value each, are all it takes: twice as many as are
-# asked for, weighed and resampled. With 4000 draws the error of log Z is then 0.007 at most. Where
-# the overlap seems to be 0.4, q may lack a tail: a hidden Markov model was 0.1 low, five errors.
-# A trajectory costs several gradients.
-INDEPENDENT, TIMES = 0.7, 2
+# Where the overlap is large enough, draws of q, which cost one value each, are all it takes: twice
+# as many as are asked for, weighed and resampled. With 4000 draws the error of log Z is then 0.007
+# at most. A trajectory costs several gradients.
+TIMES = 2
 # Up to this share of effective draws a q that fits is one step away.
 SMALLEST_STEP = 0.5
 PROPOSALS = 3
 # Particles that explore, however many draws are asked for: what a trajectory costs, each of them
 # pays at every step. The error of log Z comes from the bridge at the end, where the draws count.
 EXPLORERS = 250
+# What is integrated out is evaluated at some so many nodes, those of the search for them included.
+NODES = 60
 # Arrays of the size of all particles that a move holds: points, momenta, gradients, proposals.
 ARRAYS = 8
 
@@ -109,7 +110,7 @@ class ReferencePath(Path):
     @property
     def direct(self) -> bool:
         """Whether q fits so well that its draws, weighed, are all that is needed."""
-        return self.reference.overlap > INDEPENDENT
+        return self.reference.overlap > ENOUGH
 
     @property
     def model_path(self) -> GenericPath:
@@ -245,7 +246,7 @@ class ReferencePath(Path):
     @property
     def work(self) -> int:
         """How many elements an evaluation of the density computes."""
-        return self._path.work
+        return self._path.work * (NODES if len(self.reference.collapsed) else 1)
 
     def particle_bytes(self) -> int:
         """Return the size of a row and of what its move takes."""

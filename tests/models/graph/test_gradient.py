@@ -10,6 +10,7 @@ from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.refine import refine_chains
 from pymc_arm.estimation.spaces import FullSpace
 from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.graph.gradient import Looped
 from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep
 from pymc_arm.models.moves.student import Student
 
@@ -140,3 +141,16 @@ def test_hamiltonian_moves_leave_a_hard_density_invariant():
     assert abs(moved[:, 0].var() - 1) < limit * np.sqrt(2)
     assert abs(gaps.mean()) < limit / np.sqrt(dimension - 1)
     assert abs((gaps**2).mean() - 1) < limit * np.sqrt(2 / (dimension - 1))
+
+
+def test_a_singular_matrix_has_no_density_and_stops_nothing():
+    # Compiled for one point at a time, an inverse raises where NumPy's batches have NaN.
+    def value_and_gradient(point: np.ndarray, weights: np.ndarray) -> tuple:
+        if point[0] == 0:
+            raise np.linalg.LinAlgError("Matrix is singular to machine precision.")
+        return np.array(point.sum()), np.ones_like(point)
+
+    values, gradients = Looped(value_and_gradient).bind(np.ones(1))(np.array([[1.0, 2], [0, 1]]))
+    assert values[0] == 3
+    assert np.isnan(values[1])
+    np.testing.assert_array_equal(gradients, [[1, 1], [0, 0]])

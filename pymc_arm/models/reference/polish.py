@@ -17,7 +17,7 @@ __all__ = ["LARGEST_POLISHED", "polish"]
 
 # In more dimensions a mixture takes more draws than moves do.
 LARGEST_POLISHED = 8
-# With 2000 draws the fit lacked tails: an overlap that seemed to be 0.7 was 0.4 in three dimensions.
+# With 2000 draws the fit lacked tails: in three dimensions an overlap of 0.4 seemed to be 0.7.
 DRAWS = 4000
 ROUNDS = 4
 # Components, and how many effective draws each of them needs for each dimension.

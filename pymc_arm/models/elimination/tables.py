@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import vectorize_graph
@@ -24,6 +23,7 @@ from pymc_arm.models.density import LogDensity
 from pymc_arm.models.elimination.cover import cover_cells, cover_colors
 from pymc_arm.models.elimination.graph import color_graph, connect
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
+from pymc_arm.models.graph.gradient import differentiate
 from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.support import Support
 
@@ -206,7 +206,7 @@ class WeightedGradient:
                 # A cell that has no share may be -inf, which zero times would make a NaN.
                 total += pt.sum(pt.switch(pt.neq(own, 0), own * graph, 0.0))
                 first += count
-            gradient = pytensor.grad(total, x, disconnected_inputs="ignore")
+            gradient = differentiate(total, x)
             fgraph = FunctionGraph([x, row], copy_graphs(x, [gradient]), clone=False)
             in2out(open_graph).rewrite(fgraph)
             batched = vectorize_graph(list(fgraph.outputs), {x: rows, row: weights})

@@ -13,9 +13,11 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.gradient import NullTypeGradError
+from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
@@ -25,12 +27,26 @@ from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.graph.verification import Reference
 
-__all__ = ["Gradient"]
+__all__ = ["Gradient", "differentiate"]
 
 # Elements evaluated at once; see CHUNK in density.py. A gradient holds several such arrays.
 CHUNK = 65_536
 # From which relative difference a gradient is wrong: an error costs moves, not correctness.
 TOLERANCE = 1e-4
+
+
+def differentiate(total: TensorVariable, x: TensorVariable) -> TensorVariable:
+    """Return the gradient of a graph; whole numbers on the way to it have no slope.
+
+    PyTensor would go on behind them, to slopes of zero through operations that batch badly.
+    """
+    whole = [v for v in ancestors([total]) if v.owner is not None and _is_whole(v)]
+    return pytensor.grad(total, x, consider_constant=whole, disconnected_inputs="ignore")
+
+
+def _is_whole(variable: Variable) -> bool:
+    """Whether a variable has whole numbers or truth values."""
+    return getattr(variable.type, "dtype", "").startswith(("int", "uint", "bool"))
 
 
 class Looped:
@@ -157,7 +173,7 @@ class Gradient:
             warnings.simplefilter("ignore")
             try:
                 total = self._weighted_sum(pieces, weights)
-                gradient = pytensor.grad(total, x)
+                gradient = differentiate(total, x)
             except (NotImplementedError, TypeError, ValueError, NullTypeGradError) as error:
                 # The kinds that PyTensor raises for an operation without a derivative.
                 self._note("no gradient", error)

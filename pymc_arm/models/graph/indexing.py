@@ -11,6 +11,7 @@ import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join, Split
+from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
@@ -275,3 +276,17 @@ def _scatter(
         places = [place[..., None] for place in np.indices(batch, sparse=True)]
         np.add.at(result, (*places, index), values)
     return (result,)
+
+
+@core_function.register(SortOp)
+@core_function.register(ArgSortOp)
+def _sort(core: SortOp | ArgSortOp, node: Apply) -> ArrayFunction:
+    sort = np.sort if isinstance(core, SortOp) else np.argsort
+    dimensions = len(node.op.inputs_sig[0])
+
+    def sorted_along(values: np.ndarray, *axis: np.ndarray) -> Sequence[np.ndarray]:
+        # Of one element of the batch, and the same for all; PyTensor 3 has it as an attribute.
+        place = int(np.ravel(axis[0])[0]) if axis else core.axis
+        return (sort(values, axis=place % dimensions - dimensions, kind=core.kind),)
+
+    return sorted_along

@@ -14,12 +14,12 @@ no second derivative nor a second graph of the likelihood, which took 25 s to co
 import warnings
 
 import numpy as np
-import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.models.coloring import add_by_owner
+from pymc_arm.models.graph.gradient import differentiate
 from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.noncentered import NODES
@@ -126,7 +126,7 @@ class SharedTarget:
                     total += pt.sum(value * row[first : first + count])
                     first += count
                 graphs = vectorize_graph(
-                    [*values, pytensor.grad(total, x)], {x: rows, row: weights}
+                    [*values, differentiate(total, x)], {x: rows, row: weights}
                 )
                 program = compile_with_numpy([rows, weights], *graphs, trusted=True)
             return program if program.vectorized and self._is_right(program) else None

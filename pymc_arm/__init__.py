@@ -11,6 +11,7 @@ from pymc_arm.algorithm.state import Info, Run, State
 from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
+from pymc_arm.comparison.savage_dickey import SavageDickey, savage_dickey
 from pymc_arm.comparison.sensitivity import sensitivity
 from pymc_arm.diagnosis import Diagnosis, diagnose
 from pymc_arm.errors import (
@@ -63,6 +64,7 @@ __all__ = [
     "Reason",
     "Report",
     "Run",
+    "SavageDickey",
     "Settings",
     "Smoothed",
     "State",
@@ -85,6 +87,7 @@ __all__ = [
     "run",
     "sample",
     "sample_path",
+    "savage_dickey",
     "sensitivity",
     "unregister",
 ]

@@ -10,6 +10,7 @@ from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Info, Run, State
 from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
+from pymc_arm.comparison.calibration import Calibration, calibrate
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.savage_dickey import SavageDickey, savage_dickey
 from pymc_arm.comparison.sensitivity import sensitivity
@@ -46,6 +47,7 @@ __all__ = [
     "RBM",
     "ArmWarning",
     "BayesFactor",
+    "Calibration",
     "ChainError",
     "Checkpoint",
     "CheckpointError",
@@ -73,6 +75,7 @@ __all__ = [
     "ZeroEvidenceWarning",
     "average_models",
     "bayes_factor",
+    "calibrate",
     "compare",
     "diagnose",
     "evidence",

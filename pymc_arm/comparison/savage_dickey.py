@@ -306,7 +306,8 @@ def _weights(
     window = _Window.fit(others[:, fixed])
     chosen, log_ratio = _fit_map(path, others, fixed, at, window.log_density(others[:, fixed]))
     window = _Window.fit(others[:, fixed], log_ratio)
-    return chosen.log_ratio(path, points) + window.log_density(points[:, fixed])
+    weights: np.ndarray = chosen.log_ratio(path, points) + window.log_density(points[:, fixed])
+    return weights
 
 
 def _fit_map(

@@ -11,6 +11,7 @@ from pymc_arm.algorithm.state import Info, Run, State
 from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
 from pymc_arm.comparison.calibration import Calibration, calibrate
+from pymc_arm.comparison.design import Design, design
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.savage_dickey import SavageDickey, savage_dickey
 from pymc_arm.comparison.sensitivity import sensitivity
@@ -53,6 +54,7 @@ __all__ = [
     "CheckpointError",
     "ComparisonError",
     "DataWarning",
+    "Design",
     "Diagnosis",
     "DrawsError",
     "EvidencePath",
@@ -77,6 +79,7 @@ __all__ = [
     "bayes_factor",
     "calibrate",
     "compare",
+    "design",
     "diagnose",
     "evidence",
     "evidence_path",

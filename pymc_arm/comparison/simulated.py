@@ -325,7 +325,7 @@ def run_simulations(
             if folder is not None:
                 write_file(_file(folder, number), simulation.to_json().encode())
             progress.advance(title)
-            if ended in (1, TIMED) and ended < len(missing):
+            if ended == min(TIMED, len(missing) - 1):
                 each = (time.perf_counter() - started) / ended
                 left = each * (len(missing) - ended)
                 _log.info(

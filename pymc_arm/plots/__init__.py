@@ -5,6 +5,7 @@ Every function takes ``ax`` and returns axes, as those of ArviZ do, and needs ma
 """
 
 from pymc_arm.plots.calibration import plot_calibration
+from pymc_arm.plots.design import plot_design
 from pymc_arm.plots.evidence_path import plot_evidence_path
 from pymc_arm.plots.models import plot_comparison, plot_model_probabilities
 from pymc_arm.plots.plan import plot_plan
@@ -14,6 +15,7 @@ from pymc_arm.plots.sensitivity import plot_sensitivity
 __all__ = [
     "plot_calibration",
     "plot_comparison",
+    "plot_design",
     "plot_estimates",
     "plot_evidence_path",
     "plot_model_probabilities",

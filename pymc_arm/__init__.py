@@ -15,6 +15,7 @@ from pymc_arm.comparison.design import Design, design
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.savage_dickey import SavageDickey, savage_dickey
 from pymc_arm.comparison.sensitivity import sensitivity
+from pymc_arm.comparison.sensitivity_curve import SensitivityCurve, sensitivity_curve
 from pymc_arm.diagnosis import Diagnosis, diagnose
 from pymc_arm.errors import (
     ArmWarning,
@@ -69,6 +70,7 @@ __all__ = [
     "Report",
     "Run",
     "SavageDickey",
+    "SensitivityCurve",
     "Settings",
     "Smoothed",
     "State",
@@ -95,6 +97,7 @@ __all__ = [
     "sample_path",
     "savage_dickey",
     "sensitivity",
+    "sensitivity_curve",
     "unregister",
 ]
 

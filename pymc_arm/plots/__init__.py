@@ -10,7 +10,7 @@ from pymc_arm.plots.evidence_path import plot_evidence_path
 from pymc_arm.plots.models import plot_comparison, plot_model_probabilities
 from pymc_arm.plots.plan import plot_plan
 from pymc_arm.plots.run import plot_estimates, plot_run
-from pymc_arm.plots.sensitivity import plot_sensitivity
+from pymc_arm.plots.sensitivity import plot_sensitivity, plot_sensitivity_curve
 
 __all__ = [
     "plot_calibration",
@@ -22,4 +22,5 @@ __all__ = [
     "plot_plan",
     "plot_run",
     "plot_sensitivity",
+    "plot_sensitivity_curve",
 ]

@@ -3,15 +3,7 @@
 The nested model fixes some variables of the larger one, delta = delta_0, and leaves all others with
 their priors. Its Bayes factor is the posterior density of delta at delta_0 over the prior density
 there (Dickey, 1971; Verdinelli and Wasserman, 1995, where the prior of delta depends on others).
-A histogram of the draws says little about the posterior density in the tail, so the density of the
-model is asked instead. With q the joint density, psi the other variables, psi' = a + D (psi - B
-delta) for any shift a, diagonal matrix D and matrix B, and w any density,
-
-    p(delta_0 | y) = E[ w(delta) |D| q(delta_0, psi') / q(delta, psi) | y ].
-
-With psi' = psi this is the estimator of Chen (1994). With B the regression of psi on delta, and w
-the posterior density of delta, the average has no variance where the posterior is normal, however
-far in the tail delta_0 is. The map and w are fitted to other chains than those they are used on.
+How the posterior density is estimated is in :mod:`pymc_arm.comparison.point_density`.
 """
 
 import math
@@ -22,35 +14,27 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
-import scipy
 import xarray as xr
 
 from pymc_arm._compat import COMPILING, InferenceTree, find_model, get_group
-from pymc_arm.algorithm.resampling import effective_sample_size, log_mean_exp, normalize
 from pymc_arm.comparison.factors import BayesFactor, subtract
+from pymc_arm.comparison.point_density import (
+    FEWEST_EFFECTIVE,
+    LARGEST_TAIL_INDEX,
+    Nested,
+    nested_ratio,
+)
 from pymc_arm.comparison.reading import read_attributes
 from pymc_arm.errors import DrawsError, TrustWarning, callers_level
-from pymc_arm.estimation.convergence import effective_sizes, pareto_k
+from pymc_arm.estimation.convergence import effective_sizes
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.given_data import check_data
 from pymc_arm.models.given_draws import read_draws
 from pymc_arm.models.prior import function_of_draws
 from pymc_arm.results import Evidence, summarize
 
-__all__ = ["SavageDickey", "savage_dickey"]
+__all__ = ["SavageDickey", "independent_draws", "savage_dickey"]
 
-# As in sensitivity.py: weights with a heavier tail have no variance, and so no standard error.
-LARGEST_TAIL_INDEX = 0.5
-FEWEST_EFFECTIVE = 100
-# A single chain is cut into so many parts; of each part's draws B and w know nothing.
-PARTS = 4
-# w ends here, in its standard deviations: its weights are bounded, and 1 % of a normal is lost.
-# Without an end, w beyond the outermost draws decides about the error; at 2 ends 5 % is lost.
-END = 2.6
-# Draws that the map and w are fitted to: their few parameters are known to some percent then.
-MOST_FITTED = 1000
-# Of fitting the map: with a variance as a nuisance two or three rounds help.
-ROUNDS = 6
 # Rows that tell whether a transform or a prior depends on other variables.
 ROWS = 50
 
@@ -168,16 +152,12 @@ def savage_dickey(
     path = compile_model(model)
     points = read_draws(posterior, model, path)
     fixed, at, log_prior = _fix(model, path, posterior, values)
-    parts = np.array_split(points.reshape(-1, points.shape[2]), _parts(points))
-    log_weights = np.concatenate(
-        [
-            _weights(path, part, np.concatenate(parts[:k] + parts[k + 1 :]), fixed, at)
-            for k, part in enumerate(parts)
-        ]
-    ) - _log_prior_correction(path, values)
-    estimate, effective = _average(log_weights, len(parts), _independent(idata, points, fixed))
+    nested = Nested(fixed, at, _kept(path, values))
+    ratio = nested_ratio(path, points, nested, independent_draws(idata, points, fixed))
+    estimate, effective = ratio.estimate, ratio.effective_draws
+    log_factor = estimate.log_evidence - _log_prior_correction(path, values)
     found = SavageDickey(
-        estimate.log_evidence,
+        log_factor,
         estimate.standard_error,
         estimate.degrees_of_freedom,
         ", ".join(f"{name} = {_shown(value)}" for name, value in values.items()),
@@ -185,8 +165,8 @@ def savage_dickey(
         math.log(prior_odds),
         scale,
         log_prior,
-        estimate.log_evidence + log_prior,
-        pareto_k(log_weights),
+        log_factor + log_prior,
+        ratio.tail_index,
         effective,
     )
     if not found.reliable:
@@ -285,182 +265,26 @@ def _fix(
     return np.array(coordinates), np.concatenate(places), log_prior
 
 
-def _parts(points: np.ndarray) -> int:
-    chains = int(points.shape[0])
-    if points.shape[0] * points.shape[1] < FEWEST_EFFECTIVE:
-        size = points.shape[0] * points.shape[1]
-        raise DrawsError(f"There are {size} draws: {FEWEST_EFFECTIVE} or more are needed.")
-    return PARTS if chains == 1 else min(chains, 2 * PARTS)
-
-
 def _log_prior_correction(path: ModelPath, values: Mapping[str, Any]) -> float:
     """Return what the path multiplies the prior of the fixed variables by, which they lose."""
     return float(sum(c.log_factor for c in path.corrections if c.variable in values))
 
 
-def _weights(
-    path: ModelPath, points: np.ndarray, others: np.ndarray, fixed: np.ndarray, at: np.ndarray
-) -> np.ndarray:
-    """Return the log of what is averaged, at some draws, with the map and w fitted to others."""
-    others = others[:: -(-len(others) // MOST_FITTED)]
-    window = _Window.fit(others[:, fixed])
-    chosen, log_ratio = _fit_map(path, others, fixed, at, window.log_density(others[:, fixed]))
-    window = _Window.fit(others[:, fixed], log_ratio)
-    weights: np.ndarray = chosen.log_ratio(path, points) + window.log_density(points[:, fixed])
-    return weights
+def _kept(path: ModelPath, values: Mapping[str, Any]) -> np.ndarray:
+    """Return one for each term of the density, and zero for the priors of fixed variables."""
+    density = path.density
+    kept = np.ones(density.count)
+    for number, block in enumerate(density.blocks):
+        if block.kind == "prior" and block.name in values:
+            kept[density.offsets[number] : density.offsets[number + 1]] = 0.0
+    return kept
 
 
-def _fit_map(
-    path: ModelPath, draws: np.ndarray, fixed: np.ndarray, at: np.ndarray, log_window: np.ndarray
-) -> tuple["_Map", np.ndarray]:
-    """Return the map with the least variance of the weights of these draws, and their log ratios.
-
-    It begins with the regression of psi on delta, or without one. Then the mean of what it gives,
-    and its standard deviations, are matched to those under the weights, as long as that helps
-    (Paananen, Piironen, Burkner and Vehtari, 2021).
-    """
-    layout = path.plan.layout
-    steady = np.concatenate([np.full(s.size, s.discrete or s.bound < np.inf) for s in layout.slots])
-    steady[fixed] = True
-    centered = draws - draws.mean(axis=0)
-    regression = np.linalg.lstsq(centered[:, fixed], centered, rcond=None)[0]
-    regression[:, steady] = 0.0
-    zeros, ones = np.zeros(draws.shape[1]), np.ones(draws.shape[1])
-    still = _Map(fixed, at, np.zeros_like(regression), zeros, ones)
-    candidates = [still, _Map(fixed, at, regression, at @ regression, ones)]
-    best, best_ratio, least = still, np.full(len(draws), -np.inf), math.inf
-    for _ in range(ROUNDS):
-        before = least
-        for candidate in candidates:
-            ratio = candidate.log_ratio(path, draws)
-            spread = _relative_variance(ratio + log_window)
-            if spread < least:
-                best, best_ratio, least = candidate, ratio, spread
-        if not least < before:
-            break
-        weights = np.exp(normalize(best_ratio + log_window))
-        moved, residual = best(draws), draws - draws[:, fixed] @ best.regression
-        mean = weights @ moved
-        deviation = np.sqrt(weights @ (moved - mean) ** 2)
-        candidates = []
-        for scale in (best.scale, deviation / np.maximum(residual.std(axis=0), 1e-300)):
-            scale = np.where(steady | ~(scale > 0), 1.0, scale)
-            shift = np.where(steady, 0.0, mean - scale * residual.mean(axis=0))
-            candidates.append(_Map(fixed, at, best.regression, shift, scale))
-    return best, best_ratio
-
-
-@dataclass(frozen=True)
-class _Map:
-    """From (delta, psi) to (delta_0, psi'), with psi' = shift + scale (psi - B delta)."""
-
-    fixed: np.ndarray
-    at: np.ndarray
-    regression: np.ndarray
-    shift: np.ndarray
-    scale: np.ndarray
-
-    def __call__(self, points: np.ndarray) -> np.ndarray:
-        """Return where points go."""
-        moved: np.ndarray = self.shift + self.scale * (
-            points - points[:, self.fixed] @ self.regression
-        )
-        moved[:, self.fixed] = self.at
-        return moved
-
-    def log_ratio(self, path: ModelPath, points: np.ndarray) -> np.ndarray:
-        """Return log q(delta_0, psi') - log p(delta_0 | psi') - log q(delta, psi) at points.
-
-        The Jacobian of the map is in it.
-        """
-        names = {slot.name for slot in path.plan.layout.slots if slot.start in self.fixed}
-        density = path.density
-        weights = np.ones(density.count)
-        for number, block in enumerate(density.blocks):
-            if block.kind == "prior" and block.name in names:
-                weights[density.offsets[number] : density.offsets[number + 1]] = 0.0
-        with np.errstate(all="ignore"):
-            nested = density.sum(self(points), weights) + np.log(self.scale).sum()
-            ratio: np.ndarray = nested - density.sum(points, np.ones(density.count))
-        return np.where(np.isnan(ratio), -np.inf, ratio)
-
-
-@dataclass(frozen=True)
-class _Window:
-    """The density w: a normal one without its tails."""
-
-    mean: np.ndarray
-    inverse: np.ndarray  # of the Cholesky factor of the covariance
-    log_constant: float
-
-    @classmethod
-    def make(cls, mean: np.ndarray, factor: np.ndarray) -> "_Window":
-        size = len(mean)
-        kept = float(scipy.special.gammainc(0.5 * size, 0.5 * _end(size) ** 2))
-        constant = -0.5 * size * math.log(2 * math.pi) - float(np.log(np.diag(factor)).sum())
-        return cls(mean, np.linalg.inv(factor), constant - math.log(kept))
-
-    @classmethod
-    def fit(cls, draws: np.ndarray, log_ratio: np.ndarray | None = None) -> "_Window":
-        """Return a window of the draws; by ratios, that with the least variance of weights."""
-        mean, size = draws.mean(axis=0), draws.shape[1]
-        factor = np.linalg.cholesky(np.atleast_2d(np.cov(draws.T)))
-        if log_ratio is None or not np.isfinite(log_ratio).any():
-            return cls.make(mean, factor)
-
-        def window(parameters: np.ndarray) -> _Window:
-            return cls.make(mean + factor @ parameters[:-1], factor * math.exp(parameters[-1]))
-
-        def spread(parameters: np.ndarray) -> float:
-            return _relative_variance(log_ratio + window(parameters).log_density(draws))
-
-        found = scipy.optimize.minimize(
-            spread, np.zeros(size + 1), method="Nelder-Mead", options={"maxiter": 60 * (size + 1)}
-        )
-        return window(found.x if found.fun < spread(np.zeros(size + 1)) else np.zeros(size + 1))
-
-    def log_density(self, draws: np.ndarray) -> np.ndarray:
-        """Return log w at draws of the fixed variables."""
-        squares = (((draws - self.mean) @ self.inverse.T) ** 2).sum(axis=1)
-        inside = squares <= _end(len(self.mean)) ** 2
-        return np.where(inside, self.log_constant - 0.5 * squares, -np.inf)
-
-
-def _end(size: int) -> float:
-    """Return the distance at which a window of some dimension ends: it keeps as much as of one."""
-    kept = scipy.special.gammainc(0.5, 0.5 * END**2)
-    return float(np.sqrt(2 * scipy.special.gammaincinv(0.5 * size, kept)))
-
-
-def _relative_variance(log_weights: np.ndarray) -> float:
-    effective = effective_sample_size(log_weights) if np.isfinite(log_weights).any() else 0.0
-    return len(log_weights) / effective - 1 if effective else math.inf
-
-
-def _independent(idata: InferenceTree, points: np.ndarray, fixed: np.ndarray) -> float:
+def independent_draws(idata: InferenceTree, points: np.ndarray, fixed: np.ndarray) -> float:
     """Return how many independent draws the fixed variables have, by all that is known."""
     known = float(read_attributes(idata).get("independent_draws", math.inf))
     found = effective_sizes(points[:, :, fixed]) if points.shape[1] >= 4 else np.array([np.inf])
     return float(np.nanmin([known, points.shape[0] * points.shape[1], *found]))
-
-
-def _average(log_weights: np.ndarray, parts: int, count: float) -> tuple[Evidence, float]:
-    """Return the log of the mean weight with its error, and the independent draws behind it.
-
-    The error is that of the weights within parts, which have a B and a w of their own, or that of
-    the differences between parts, if it is larger.
-    """
-    if not np.isfinite(log_weights).any():
-        return Evidence(-math.inf, math.inf, 1), 0.0
-    weights = np.exp(log_weights - log_mean_exp(log_weights))
-    by_part = np.array_split(weights, parts)
-    means = np.array([part.mean() for part in by_part])
-    around = np.concatenate([part - part.mean() for part in by_part])
-    within, between = float(np.mean(around**2)) / count, float(means.var(ddof=1)) / parts
-    effective = count * effective_sample_size(log_weights) / log_weights.size
-    freedom = max(effective - 1, 1) if within >= between else parts - 1
-    estimate = Evidence(log_mean_exp(log_weights), math.sqrt(max(within, between)), freedom)
-    return estimate, effective
 
 
 def _shown(value: Any) -> str:

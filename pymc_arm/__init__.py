@@ -13,6 +13,7 @@ from pymc_arm.comparison.averaging import average_models
 from pymc_arm.comparison.calibration import Calibration, calibrate
 from pymc_arm.comparison.design import Design, design
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
+from pymc_arm.comparison.inclusion import Inclusion, inclusion_probabilities
 from pymc_arm.comparison.savage_dickey import SavageDickey, savage_dickey
 from pymc_arm.comparison.sensitivity import sensitivity
 from pymc_arm.comparison.sensitivity_curve import SensitivityCurve, sensitivity_curve
@@ -60,6 +61,7 @@ __all__ = [
     "DrawsError",
     "EvidencePath",
     "Family",
+    "Inclusion",
     "Info",
     "Match",
     "ModelError",
@@ -86,6 +88,7 @@ __all__ = [
     "evidence",
     "evidence_path",
     "gpc",
+    "inclusion_probabilities",
     "known_families",
     "plan",
     "plots",

@@ -39,6 +39,8 @@ PARTS = 4
 END = 2.6
 # Draws that the map and w are fitted to: their few parameters are known to some percent then.
 MOST_FITTED = 1000
+# Logarithms of factors on the standard deviation of w that are tried.
+SCALES = (-0.6, -0.4, -0.2, -0.1, 0.0, 0.1, 0.2)
 # Of fitting the map: with a variance as a nuisance two or three rounds help.
 ROUNDS = 6
 
@@ -216,15 +218,20 @@ class _Window:
             return cls.make(mean, factor)
 
         def window(parameters: np.ndarray) -> _Window:
-            return cls.make(mean + factor @ parameters[:-1], factor * math.exp(parameters[-1]))
+            return cls.make(mean + factor[:, 0] * parameters[1], factor * math.exp(parameters[0]))
 
         def spread(parameters: np.ndarray) -> float:
             return _relative_variance(log_ratio + window(parameters).log_density(draws))
 
-        found = scipy.optimize.minimize(
-            spread, np.zeros(size + 1), method="Nelder-Mead", options={"maxiter": 60 * (size + 1)}
-        )
-        return window(found.x if found.fun < spread(np.zeros(size + 1)) else np.zeros(size + 1))
+        # The scale, and for a single variable the place: more than that was not worth its time.
+        grid = [np.array([scale, 0.0]) for scale in SCALES]
+        best = min(grid, key=spread)
+        if size == 1:
+            found = scipy.optimize.minimize(
+                spread, best, method="Nelder-Mead", options={"maxiter": 60}
+            )
+            best = found.x if found.fun < spread(best) else best
+        return window(best)
 
     def log_density(self, draws: np.ndarray) -> np.ndarray:
         """Return log w at draws of the fixed variables."""

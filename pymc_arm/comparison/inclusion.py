@@ -1,10 +1,9 @@
 """Which predictors of a regression belong in it: all 2^p subsets, from one run.
 
 Each subset is the model with all predictors and some coefficients at zero, so that its Bayes factor
-against all predictors is a ratio of densities at a point
-(:mod:`pymc_arm.comparison.point_density`),
-and needs draws of the whole model only. A normal approximation of the posterior of the coefficients
-says which subsets may matter; these are estimated, the most probable ones first, until all the
+against all predictors is a ratio of densities at a point, and needs draws of that model only
+(:mod:`pymc_arm.comparison.point_density`). A normal approximation of the posterior of the
+coefficients says which subsets may matter; these are estimated, the most probable ones first, until all the
 others together can't move an inclusion probability by more than a tolerance.
 """
 
@@ -248,12 +247,15 @@ def _collect(
     some = np.flatnonzero(probability > 1e-6)
     noise = rng.standard_t(freedom[some], size=(ERROR_DRAWS // 10, len(some))) * error[some]
     drawn = scipy.special.softmax(value[some] + log_prior[some] + noise, axis=1) @ ~out[some]
-    low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
+    # Subsets have their draws in common, and so may all be off on the same side.
+    common = point * (1 - point) * np.sqrt(probability[known] @ found[known, 1] ** 2)
+    total = np.hypot(drawn.std(axis=0), common)
+    half = scipy.special.ndtri(0.975) * total + rest
     rows = {
         "probability": point,
-        "standard_error": np.hypot(drawn.std(axis=0), 0.5 * rest),
-        "low": np.clip(np.minimum(low, point) - rest, 0, 1),
-        "high": np.clip(np.maximum(high, point) + rest, 0, 1),
+        "standard_error": np.hypot(total, 0.5 * rest),
+        "low": np.clip(point - half, 0, 1),
+        "high": np.clip(point + half, 0, 1),
     }
     order = np.argsort(-probability, kind="stable")
     subsets: dict[str, Any] = {

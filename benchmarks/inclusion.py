@@ -48,9 +48,7 @@ def main(arguments: list[str]) -> None:
     exact = _exact(x, y)
     print(found)
     print(found.table.assign(exact=exact, error=found.table["probability"] - exact).round(4))
-    print(
-        f"CPU seconds: run {run:.1f}, subsets {rest:.1f}; 1024 such runs would take {1024 * run:.0f}"
-    )
+    print(f"CPU seconds: run {run:.1f}, subsets {rest:.1f}; 1024 runs {1024 * run:.0f}")
 
 
 def _exact(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -3,8 +3,8 @@
 Each subset is the model with all predictors and some coefficients at zero, so that its Bayes factor
 against all predictors is a ratio of densities at a point, and needs draws of that model only
 (:mod:`pymc_arm.comparison.point_density`). A normal approximation of the posterior of the
-coefficients says which subsets may matter; these are estimated, the most probable ones first, until all the
-others together can't move an inclusion probability by more than a tolerance.
+coefficients says which subsets may matter; these are estimated, the most probable ones first, until
+all the others together can't move an inclusion probability by more than a tolerance.
 """
 
 from dataclasses import dataclass

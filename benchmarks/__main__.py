@@ -15,6 +15,7 @@ MODULES = (
     "exploring_bias",
     "bayes_factors",
     "calibration",
+    "inclusion",
     "gpc",
     "gpc_sweep",
     "gpc_bias",

@@ -18,6 +18,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pymc as pm
 from diagrams import draw_architecture, draw_iteration
 from scipy import stats
@@ -176,6 +177,64 @@ def missed_mode() -> plt.Figure:
     return figure
 
 
+SLEEP = np.array([1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6, 1.4])
+
+
+def sleep_model(with_effect: bool) -> pm.Model:
+    """Return one of the two models of Student's differences in sleep."""
+    with pm.Model() as model:
+        sigma = pm.HalfNormal("sigma", 3.0)
+        delta = pm.Normal("delta", 0.0, 1.0) if with_effect else 0.0
+        pm.Normal("y", delta * sigma, sigma, observed=SLEEP)
+    return model
+
+
+def sensitivity_curve() -> plt.Figure:
+    """Draw the Bayes factor of an effect on sleep over the scale of its prior."""
+    curve = pymc_arm.sensitivity_curve(
+        sleep_model(True),
+        sleep_model(False),
+        {"delta": [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50]},
+        names=("effect", "no effect"),
+        draws=500,
+        **OPTIONS,
+    )
+    return plots.plot_sensitivity_curve(curve).figure
+
+
+def normal_means(n: int, simulations: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return which mean was true, zero or normal, and log Z of both for the mean of n draws."""
+    rng = np.random.default_rng(1)
+    truth = np.arange(simulations) % 2
+    found = rng.normal(truth * rng.normal(size=simulations), n**-0.5)[:, None]
+    return truth, stats.norm.logpdf(found, 0, np.sqrt(1 / n + np.array([0.0, 1.0])))
+
+
+def calibration() -> plt.Figure:
+    """Draw the calibration of exact probabilities, and of some with an error of 1 in log Z."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.3), layout="constrained")
+    truth, exact = normal_means(10, 400)
+    for axis, title, error in zip(axes, ("exact", "log Z of the effect + 1"), (0, 1), strict=True):
+        log_evidence = exact + np.array([0.0, error])
+        names, prior = ("no effect", "effect"), np.array([0.5, 0.5])
+        found = pymc_arm.Calibration(names, prior, truth, log_evidence, np.zeros_like(exact))
+        plots.plot_calibration(found, axis, bins=5)
+        axis.set_title(title)
+    return figure
+
+
+def design() -> plt.Figure:
+    """Draw how much evidence is to be expected about the mean of normal data, by sample size."""
+    rows = []
+    for n in (10, 20, 40, 80, 160, 320):
+        truth, exact = normal_means(n, 400)
+        for place, logs in zip(truth, exact, strict=True):
+            name = ("no effect", "effect")[place]
+            rows.append((n, name, logs[place] - logs[1 - place]))
+    factors = pd.DataFrame(rows, columns=["n", "truth", "log_bayes_factor"])
+    return plots.plot_design(pymc_arm.Design(factors))[0].figure
+
+
 PICTURES: dict[str, Callable[[], plt.Figure]] = {
     "iteration": draw_iteration,
     "architecture": draw_architecture,
@@ -186,6 +245,9 @@ PICTURES: dict[str, Callable[[], plt.Figure]] = {
     "probabilities": probabilities,
     "evidence_path": evidence_path,
     "sensitivity": sensitivity,
+    "sensitivity_curve": sensitivity_curve,
+    "calibration": calibration,
+    "design": design,
     "lindley": lindley,
     "pooling": pooling,
     "missed_mode": missed_mode,

@@ -10,8 +10,13 @@ from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Info, Run, State
 from pymc_arm.comparison import BayesFactor, bayes_factor, compare
 from pymc_arm.comparison.averaging import average_models
+from pymc_arm.comparison.calibration import Calibration, calibrate
+from pymc_arm.comparison.design import Design, design
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
+from pymc_arm.comparison.inclusion import Inclusion, inclusion_probabilities
+from pymc_arm.comparison.savage_dickey import SavageDickey, savage_dickey
 from pymc_arm.comparison.sensitivity import sensitivity
+from pymc_arm.comparison.sensitivity_curve import SensitivityCurve, sensitivity_curve
 from pymc_arm.diagnosis import Diagnosis, diagnose
 from pymc_arm.errors import (
     ArmWarning,
@@ -45,15 +50,18 @@ __all__ = [
     "RBM",
     "ArmWarning",
     "BayesFactor",
+    "Calibration",
     "ChainError",
     "Checkpoint",
     "CheckpointError",
     "ComparisonError",
     "DataWarning",
+    "Design",
     "Diagnosis",
     "DrawsError",
     "EvidencePath",
     "Family",
+    "Inclusion",
     "Info",
     "Match",
     "ModelError",
@@ -63,6 +71,8 @@ __all__ = [
     "Reason",
     "Report",
     "Run",
+    "SavageDickey",
+    "SensitivityCurve",
     "Settings",
     "Smoothed",
     "State",
@@ -71,11 +81,14 @@ __all__ = [
     "ZeroEvidenceWarning",
     "average_models",
     "bayes_factor",
+    "calibrate",
     "compare",
+    "design",
     "diagnose",
     "evidence",
     "evidence_path",
     "gpc",
+    "inclusion_probabilities",
     "known_families",
     "plan",
     "plots",
@@ -85,7 +98,9 @@ __all__ = [
     "run",
     "sample",
     "sample_path",
+    "savage_dickey",
     "sensitivity",
+    "sensitivity_curve",
     "unregister",
 ]
 

@@ -17,7 +17,7 @@ from pymc_arm._compat import InferenceTree, get_group, unwrap_model
 from pymc_arm.algorithm.resampling import effective_sample_size, log_mean_exp
 from pymc_arm.models.prior import function_of_draws
 
-__all__ = ["sensitivity"]
+__all__ = ["find_center", "sensitivity"]
 
 # The location parameter of families that have one, by its place among the parameters.
 LOCATIONS = {
@@ -138,7 +138,7 @@ def _log_ratio(model: pm.Model, posterior: Any, name: str, prior: Any) -> np.nda
         after = pm.logp(prior, rv)
     else:
         factor = _checked_factor(name, prior)
-        center = _center(rv)
+        center = find_center(rv)
         after = pm.logp(rv, (rv - center) / factor + center) - np.log(factor)
     draws = {free.name: posterior[free.name].values for free in model.free_RVs}
     shape = draws[name].shape[:2]
@@ -160,7 +160,7 @@ def _checked_factor(name: str, prior: Any) -> float:
     return factor
 
 
-def _center(rv: TensorVariable) -> Any:
+def find_center(rv: TensorVariable) -> Any:
     """Return the point about which a prior is scaled."""
     kind = type(rv.owner.op).__name__
     if kind in LOCATIONS:

@@ -14,7 +14,7 @@ from pymc_arm.comparison.running import run_models
 from pymc_arm.html import table as html_table
 from pymc_arm.results import Evidence, summarize
 
-__all__ = ["ComparisonTable", "check_models", "compare", "model_probabilities"]
+__all__ = ["ComparisonTable", "check_models", "compare", "model_probabilities", "read_prior"]
 
 # Draws of the errors of log Z behind the intervals of model probabilities, and their seed: the
 # same table every time, with ends that are good to two digits.
@@ -145,7 +145,7 @@ def compare(
     [0.9, 0.1]
     """
     check_models(models)
-    log_prior = _log_prior(list(models), prior_odds)
+    log_prior = read_prior(list(models), prior_odds)
     results = run_models(models, sample_kwargs)
     evidences = {name: read_evidence(result) for name, result in results.items()}
     probabilities = model_probabilities(evidences, log_prior)
@@ -230,9 +230,10 @@ def _is_settled(better: Evidence, worse: Evidence) -> bool:
     return subtract(better, worse).interval()[0] > 0
 
 
-def _log_prior(
+def read_prior(
     names: list[str], prior_odds: Mapping[str, float] | Sequence[float] | None
 ) -> dict[str, float]:
+    """Return the log prior weight of each model, or say what is wrong with the odds."""
     if prior_odds is None:
         return dict.fromkeys(names, 0.0)
     if not isinstance(prior_odds, Mapping):

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from pymc_arm.comparison.sensitivity_curve import SensitivityCurve
 from pymc_arm.plots.style import GRAY, new_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["plot_sensitivity"]
+__all__ = ["plot_sensitivity", "plot_sensitivity_curve"]
 
 COLUMNS = ("variable", "scale", "log_evidence", "standard_error")
 
@@ -90,13 +91,80 @@ def plot_sensitivity(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
     return axis
 
 
+def plot_sensitivity_curve(curve: SensitivityCurve, ax: "Axes | None" = None) -> "Axes":
+    """Plot a log Bayes factor over the scale of a prior.
+
+    The band is the 95 % interval. Filled points were run, hollow ones are by reweighting the draws
+    of a run. Dotted lines are where the data begin to favour the other model.
+
+    Parameters
+    ----------
+    curve
+        What :func:`pymc_arm.sensitivity_curve` returned.
+    ax
+        Where to draw; by default a new figure.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pymc_arm import SensitivityCurve
+    >>> from pymc_arm.plots import plot_sensitivity_curve
+    >>> table = pd.DataFrame(
+    ...     {
+    ...         "scale": [0.5, 1.0, 2.0],
+    ...         "log_bayes_factor": [1.0, 0.5, -1.0],
+    ...         "standard_error": [0.1, 0.01, 0.1],
+    ...         "degrees_of_freedom": [10, 10, 10],
+    ...         "run_at": [1.0, 1.0, 1.0],
+    ...     }
+    ... )
+    >>> plot_sensitivity_curve(SensitivityCurve("delta", table)).get_ylabel()
+    'log Bayes factor of first against second'
+    """
+    axis = new_axis(ax, (7, 4))
+    names = ("scale", "log_bayes_factor", "run_at")
+    scale, value, run_at = (curve.table[name].to_numpy(dtype=float) for name in names)
+    low, high = curve.intervals.T
+    axis.axhline(0, color=GRAY, linestyle="--", linewidth=1, zorder=1)
+    axis.fill_between(scale, low, high, color="C0", alpha=0.2, lw=0)
+    axis.plot(scale, value, color="C0")
+    run = scale == run_at
+    axis.plot(scale[run], value[run], "o", color="C0", markersize=6, label="run")
+    axis.plot(
+        scale[~run],
+        value[~run],
+        "o",
+        markeredgecolor="C0",
+        markerfacecolor="white",
+        markersize=6,
+        label="by reweighting",
+    )
+    for flip in curve.flips:
+        axis.axvline(flip, color="C3", linestyle=":", linewidth=1.5, zorder=1)
+        axis.annotate(
+            f"{flip:.3g}",
+            (flip, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(4, -10),
+            textcoords="offset points",
+            fontsize="small",
+            color="C3",
+        )
+    axis.set_xscale("log")
+    _mark_scales(axis, scale)
+    axis.set_xlabel(f"factor on the scale of the prior of {curve.variable}")
+    axis.set_ylabel(f"log Bayes factor of {curve.first} against {curve.second}")
+    axis.legend(frameon=False, loc="best")
+    return axis
+
+
 def _mark_scales(axis: "Axes", scales: np.ndarray) -> None:
     """Write the factors themselves on the axis, if there is room."""
-    from matplotlib.ticker import NullFormatter, NullLocator, ScalarFormatter
+    from matplotlib.ticker import NullFormatter, NullLocator
 
     if len(scales) <= 9:
         axis.set_xticks(scales, [f"{scale:g}" for scale in scales])
         axis.xaxis.set_minor_locator(NullLocator())
     else:
-        axis.xaxis.set_major_formatter(ScalarFormatter())
+        axis.xaxis.set_major_formatter("{x:g}")
     axis.xaxis.set_minor_formatter(NullFormatter())

@@ -104,11 +104,11 @@ class ChainProgress(_Shown):
 class ModelProgress(_Shown):
     """A line for each model of a comparison: how many of its chains have come to their end."""
 
-    def __init__(self, names: Sequence[str], visible: bool) -> None:
+    def __init__(self, names: Sequence[str], visible: bool, unit: str = "chains") -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(table_column=Column(ratio=1)),
-            TextColumn("{task.completed:.0f} of {task.total:.0f} chains"),
+            TextColumn(f"{{task.completed:.0f}} of {{task.total:.0f}} {unit}"),
             TimeElapsedColumn(),
             console=_console(),
             disable=not visible,

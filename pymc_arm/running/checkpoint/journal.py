@@ -29,7 +29,7 @@ from pymc_arm.running.checkpoint.encoding import (
     encode_unfinished,
 )
 
-__all__ = ["Checkpoint", "Journal", "Manifest", "open_journal"]
+__all__ = ["Checkpoint", "Journal", "Manifest", "open_journal", "read_manifest", "write_file"]
 
 FORMAT = 4
 # Writing may take this share of a run.
@@ -103,7 +103,7 @@ def open_journal(checkpoint: Checkpoint, manifest: Manifest, resume: bool) -> "J
         directory.mkdir(parents=True, exist_ok=True)
         parts = json.loads(json.dumps(manifest.parts))
         content = {"format": FORMAT, "parts": parts, "sha256": _digest_of_json(parts)}
-        _write(file, json.dumps(content, indent=1).encode())
+        write_file(file, json.dumps(content, indent=1).encode())
     else:
         if not resume:
             raise CheckpointError(
@@ -181,13 +181,13 @@ class Journal:
         """Write a state, and delete all but the one before."""
         header, arrays = encode_unfinished(so_far)
         file = FilePath(self.directory) / f"chain-{number:05d}-step-{so_far.state.step:07d}.npz"
-        _write(file, _to_bytes(header, arrays))
+        write_file(file, _to_bytes(header, arrays))
         for old in self._states(number)[:-2]:
             old.unlink(missing_ok=True)
 
     def finish(self, number: int, chain: Chain) -> None:
         """Write the end of a chain, which makes its states superfluous."""
-        _write(self._end(number), _to_bytes(*encode_chain(chain)))
+        write_file(self._end(number), _to_bytes(*encode_chain(chain)))
         for old in self._states(number):
             old.unlink(missing_ok=True)
 
@@ -223,7 +223,7 @@ def _read(file: FilePath) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _write(file: FilePath, content: bytes) -> None:
+def write_file(file: FilePath, content: bytes) -> None:
     """Write a file beside its place, and move it there when all of it is on disk."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:

@@ -11,6 +11,7 @@ MODULES = (
     "growth",
     "nuts",
     "evidence",
+    "update",
     "bias",
     "exploring_bias",
     "bayes_factors",

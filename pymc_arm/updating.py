@@ -1,6 +1,6 @@
 """``update``: yesterday's result and today's model, which has more data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ __all__ = ["update"]
 FEWEST_DISTINCT, SMALLEST_SHARE = 100, 0.05
 # Draws at which the density of the old data is looked at, to compare its log Z with the recorded
 # one, and by how much they may differ: so many errors, and so many nats.
-CHECKED, LARGEST_Z, SMALLEST_DIFFERENCE = 1000, 5.0, 0.1
+CHECKED, LARGEST_Z, SMALLEST_DIFFERENCE = 500, 5.0, 0.1
 
 
 def update(
@@ -121,17 +121,18 @@ def update(
         rows = find_rows(idata, model)
         whole = compile_model(model, backend=backend)
         assert isinstance(whole.density, LogDensity)
-        path = path_from_rows(whole, model, find_terms(whole.density, rows))
+        path = path_from_rows(whole, find_terms(whole.density, rows))
     else:
         if is_bambi_model(previous):
             draws, previous = undo_bambi(draws, previous)
         previous = find_model(previous)
         check_data(idata, previous)
         whole = compile_model(model, backend=backend)
-        path = path_from_model(whole, model, _same_space(model, whole, previous, backend))
-    given = _read(draws, model, path)
+        path = path_from_model(whole, _same_space(whole, previous, backend))
+    old = _OldDensity(path)
+    given = _read(draws, model, path, old, attributes)
     _check_distinct(given, path)
-    _check_log_evidence(given, path, earlier)
+    _check_log_evidence(given, path, earlier, old)
     _check_possible(given, path)
     rng = np.random.default_rng(options.random_seed)
     outcome = carry_draws(path, given, earlier, rng, cores or available_cores())
@@ -208,9 +209,7 @@ def _shape(rv: Any) -> tuple[int, ...]:
     return known if None not in known else tuple(int(size) for size in rv.shape.eval())
 
 
-def _same_space(
-    model: pm.Model, path: ModelPath, previous: pm.Model, backend: str | None
-) -> ModelPath:
+def _same_space(path: ModelPath, previous: pm.Model, backend: str | None) -> ModelPath:
     """Return the path of the old data, whose coordinates must be those of all data."""
     found = compile_model(previous, backend=backend)
     for old, new in zip(found.plan.layout.slots, path.plan.layout.slots, strict=False):
@@ -227,10 +226,37 @@ def _same_space(
     return found
 
 
-def _read(draws: xr.Dataset, model: pm.Model, path: UpdatePath) -> Given:
-    points = read_draws(draws, model, path, path.old_log_density)
+class _OldDensity:
+    """The density of the old data at some of the draws: all of them would take too long."""
+
+    def __init__(self, path: UpdatePath) -> None:
+        self._path = path
+        self.points, self.values = np.empty((0, 0)), np.empty(0)
+
+    def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Return the density of some, and zero for others."""
+        every = -(-len(points) // CHECKED)
+        self.points = points[::every]
+        self.values = self._path.old_log_density(self.points)
+        result = np.zeros(len(points))
+        result[::every] = self.values
+        return result
+
+
+def _read(
+    draws: xr.Dataset,
+    model: pm.Model,
+    path: UpdatePath,
+    old: _OldDensity,
+    attributes: Mapping[str, Any],
+) -> Given:
+    points = read_draws(draws, model, path, old)
     layout = path.plan.layout
-    return Given(points, [layout.label(k) for k in range(layout.dimension)])
+    return Given(
+        points,
+        [layout.label(k) for k in range(layout.dimension)],
+        independent=float(attributes.get("independent_draws", np.nan)),
+    )
 
 
 def _check_distinct(given: Given, path: UpdatePath) -> None:
@@ -247,14 +273,14 @@ def _check_distinct(given: Given, path: UpdatePath) -> None:
         )
 
 
-def _check_log_evidence(given: Given, path: UpdatePath, earlier: Evidence) -> None:
+def _check_log_evidence(
+    given: Given, path: UpdatePath, earlier: Evidence, old: _OldDensity
+) -> None:
     """Refuse a result whose log Z is not that of the old data, as far as its draws can tell."""
     if path.plan.layout.discrete.any():
         return
-    points = given.points.reshape(given.size, -1)
-    some = points[:: -(-len(points) // CHECKED)]
     share = effective_number(given) / given.size
-    found = reciprocal_estimate(some, path.old_log_density(some), share * len(some))
+    found = reciprocal_estimate(old.points, old.values, share * len(old.points))
     difference = abs(found.log_evidence - earlier.log_evidence)
     error = float(np.hypot(found.standard_error, earlier.standard_error))
     if difference > LARGEST_Z * error + SMALLEST_DIFFERENCE:

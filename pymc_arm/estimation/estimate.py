@@ -146,10 +146,14 @@ class Estimates:
     @property
     def evidence(self) -> Evidence:
         """The chosen estimate with all of its error."""
-        found = self.sampling
-        parts = np.array([found.standard_error, self.disagreement, self.integration_error])
-        own = replace(found, standard_error=float(np.sqrt(np.sum(parts**2))))
+        own = replace(self.sampling, standard_error=self.own_error)
         return own if self.earlier is None else _add_errors(own, self.earlier)
+
+    @property
+    def own_error(self) -> float:
+        """The standard error without that of an earlier estimate."""
+        parts = (self.sampling.standard_error, self.disagreement, self.integration_error)
+        return float(np.sqrt(np.sum(np.square(parts))))
 
 
 def select_estimate(

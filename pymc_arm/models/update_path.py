@@ -9,15 +9,15 @@ of each term, so that the moves are those of the path from the prior.
 from dataclasses import replace
 
 import numpy as np
-import pymc as pm
 
 from pymc_arm.algorithm.state import Run
-from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
+from pymc_arm.estimation.spaces import RefinementSpace
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.density import Density
 from pymc_arm.models.joined import JoinedDensity
-from pymc_arm.models.path import Position
+from pymc_arm.models.path import SMALLEST_SCORE, GenericPath, Position
 from pymc_arm.models.plan import Plan, Step
+from pymc_arm.models.reference.path import ChartSpace
 
 __all__ = ["UpdatePath", "path_from_model", "path_from_rows"]
 
@@ -29,8 +29,6 @@ class UpdatePath(ModelPath):
     ----------
     path
         The path of the model with all data.
-    model
-        That model.
     plan, density
         Over the terms of both posteriors.
     before, after
@@ -42,38 +40,39 @@ class UpdatePath(ModelPath):
     def __init__(
         self,
         path: ModelPath,
-        model: pm.Model,
         plan: Plan,
         density: Density,
         before: np.ndarray,
         after: np.ndarray,
     ) -> None:
         supports, draws, _ = path._planned_with
-        super().__init__(model, path.corrections, plan, density, path.prior, supports, draws)
-        self.flat = path.flat
-        self._before, self._after = before, after
+        GenericPath.__init__(self, plan, density, path.prior, supports, draws, path.log_normalizer)
+        self.flat, self.corrections, self.elimination = path.flat, path.corrections, None
+        self._names, self._values, self._untransform = path._names, path._values, path._untransform
+        self.last = Position(1)
+        self._old_powers, self._new_powers = before, after
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f of all data, normalised as log Z is."""
-        return self.log_normalizer + self.density.sum(points, self._after)
+        return self.log_normalizer + self.density.sum(points, self._new_powers)
 
     def old_log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f of the old data, normalised as its log Z is."""
-        return self.log_normalizer + self.density.sum(points, self._before)
+        return self.log_normalizer + self.density.sum(points, self._old_powers)
 
     def log_ratio(self, points: np.ndarray) -> np.ndarray:
         """Return log f - log f_old."""
-        return self.density.sum(points, self._after - self._before)
+        return self.density.sum(points, self._new_powers - self._old_powers)
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
-        """Return the gradient of log f, where there is one."""
-        if not self.density.gradient.available():
+        """Return the gradient of log f, if the dimension is large enough for it to help."""
+        if points.shape[1] < SMALLEST_SCORE or not self.density.gradient.available():
             return None
-        return self.density.gradient(points, self._after)[1]
+        return self.density.gradient(points, self._new_powers)[1]
 
     def spaces(self, particles: np.ndarray) -> list[RefinementSpace]:
         """Return the space of all coordinates, if none is discrete."""
-        return [] if self.continuous(particles) is None else [FullSpace(self)]
+        return [] if self.continuous(particles) is None else [ChartSpace(self)]
 
     def rungs(self, run: Run, particles: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Return beta of each step, and log f - log f_old of its particles."""
@@ -86,26 +85,26 @@ class UpdatePath(ModelPath):
 
     def _weights(self, n: Position) -> np.ndarray:
         beta = n.fraction if n.step else 0.0
-        return (1 - beta) * self._before + beta * self._after
+        return (1 - beta) * self._old_powers + beta * self._new_powers
 
     def _data_weights(self, step: Step) -> np.ndarray:
-        return self._after - self._before
+        return self._new_powers - self._old_powers
 
 
-def path_from_rows(path: ModelPath, model: pm.Model, terms: np.ndarray) -> UpdatePath:
+def path_from_rows(path: ModelPath, terms: np.ndarray) -> UpdatePath:
     """Return the path along which the terms of new rows come in."""
     after = np.ones(path.density.count)
     before = after.copy()
     before[terms] = 0.0
-    return UpdatePath(path, model, _plan(path.plan, terms), path.density, before, after)
+    return UpdatePath(path, _plan(path.plan, terms), path.density, before, after)
 
 
-def path_from_model(path: ModelPath, model: pm.Model, previous: ModelPath) -> UpdatePath:
+def path_from_model(path: ModelPath, previous: ModelPath) -> UpdatePath:
     """Return the path from the density of a model with the old data.
 
     Parameters
     ----------
-    path, model
+    path
         Of all data.
     previous
         The path of the old data; its coordinates are those of ``path``.
@@ -116,7 +115,7 @@ def path_from_model(path: ModelPath, model: pm.Model, previous: ModelPath) -> Up
     scopes = np.concatenate([path.plan.scopes, previous.plan.scopes])
     names = (*path.plan.term_names, *previous.plan.term_names)
     plan = replace(path.plan, scopes=scopes, term_names=names)
-    return UpdatePath(path, model, _plan(plan, np.arange(count)), density, 1.0 - after, after)
+    return UpdatePath(path, _plan(plan, np.arange(count)), density, 1.0 - after, after)
 
 
 def _plan(plan: Plan, terms: np.ndarray) -> Plan:

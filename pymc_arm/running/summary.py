@@ -79,6 +79,7 @@ class RunSummary:
     previous_log_marginal_likelihood_se: float | None = None
     previous_verdict: str | None = None
     updates: int | None = None
+    updated_by: str | None = None
     memory: float | None = None
     survivors: float | None = None
 

@@ -15,7 +15,7 @@ from pymc_arm.estimation.spaces import RefinementSpace
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.density import Density
 from pymc_arm.models.joined import JoinedDensity
-from pymc_arm.models.path import SMALLEST_SCORE, GenericPath, Position
+from pymc_arm.models.path import SMALLEST_SCORE, GenericPath, Position, name_term
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.reference.path import ChartSpace
 
@@ -63,6 +63,11 @@ class UpdatePath(ModelPath):
     def log_ratio(self, points: np.ndarray) -> np.ndarray:
         """Return log f - log f_old."""
         return self.density.sum(points, self._new_powers - self._old_powers)
+
+    def impossible(self, point: np.ndarray) -> str:
+        """Return the name of the first term that is zero at a point."""
+        terms = self.density.terms(point[None])[0]
+        return name_term(self.density, int(np.argmin(np.isfinite(terms))))
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f, if the dimension is large enough for it to help."""

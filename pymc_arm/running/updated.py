@@ -34,6 +34,7 @@ from pymc_arm.algorithm.resampling import (
 )
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Info, Run, State
+from pymc_arm.errors import DrawsError
 from pymc_arm.estimation.bridge import Bridge, importance, worth
 from pymc_arm.estimation.carried import LARGEST_MEMORY
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, effective_sizes, pareto_k
@@ -133,10 +134,21 @@ def carry_draws(
         For all chains, one stream each.
     workers
         How many chains run at the same time.
+
+    Raises
+    ------
+    DrawsError
+        If the new data are impossible at all of the draws.
     """
     effective = effective_number(given)
     parts = [_with_copies(part) for part in cut_draws(given, effective)]
     ratios = [path.log_ratio(part.points) for part in parts]
+    if not any(np.isfinite(ratio).any() for ratio in ratios):
+        raise DrawsError(
+            f"The new data are impossible at each of the {given.size} old draws (the density of "
+            f"{path.impossible(given.points[0, 0])!r} is zero): call pymc_arm.sample(model), which "
+            "starts afresh."
+        )
     size = sum(len(part.points) for part in parts)
     independent = float(np.fmin(min(effective, size), given.independent))
     known = given.independent if given.independent > 0 else size
@@ -207,7 +219,7 @@ def _by_weights(path: Any, start: _Start, rng: np.random.Generator) -> _Carried:
             bridge_k=weighed.weight_k,
             method="ladder",
         )
-        indices = SCHEMES[SETTINGS.resampling](own, normalize(ratio), len(ratio))
+        indices = _resample(own, ratio)
         particles, families = part.points[indices], part.blocks[indices]
         chain = _single_step(path, particles, families, bridge, ratio, start.log_evidence)
         draws = path.posterior(own, particles)
@@ -215,6 +227,12 @@ def _by_weights(path: Any, start: _Start, rng: np.random.Generator) -> _Carried:
     left = start.effective_fraction
     survivors = left * start.size
     return _Carried(chains, estimate_chains(chains), "weights", start.independent * left, survivors)
+
+
+def _resample(rng: np.random.Generator, log_ratio: np.ndarray) -> np.ndarray:
+    """Return which draws to keep, in their order in time, with copies next to each other."""
+    scheme = SCHEMES[SETTINGS.resampling]
+    return np.sort(scheme(rng, normalize(log_ratio), len(log_ratio)))
 
 
 def _by_q(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _Carried | None:
@@ -225,10 +243,7 @@ def _by_q(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _
     if not spaces or left < max(FEWEST_FITTED, FEWEST_PER_DIMENSION * points.shape[1]):
         return None
     since, count = time.perf_counter(), len(start.parts)
-    indices = [
-        SCHEMES[SETTINGS.resampling](rng, normalize(ratio), len(ratio))
-        for ratio in start.log_ratios
-    ]
+    indices = [_resample(rng, ratio) for ratio in start.log_ratios]
     clouds = [part.points[own] for part, own in zip(start.parts, indices, strict=True)]
     families = [part.blocks[own] for part, own in zip(start.parts, indices, strict=True)]
     families = [np.unique(own, return_inverse=True)[1] for own in families]

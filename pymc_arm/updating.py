@@ -107,7 +107,8 @@ def update(
     0.5
     """
     options = Options(cores=cores, random_seed=random_seed)
-    attributes, earlier = read_attributes(idata), _log_evidence(idata)
+    earlier = _log_evidence(idata)
+    attributes = read_attributes(idata)
     draws, wrapper = _posterior(idata), model
     if is_bambi_model(model) and previous is None:
         raise DrawsError(

@@ -1,15 +1,15 @@
 """Yesterday's result and today's data: what ``pymc_arm.update`` costs, and whether it is right.
 
 ``python -m benchmarks update calibration [NAME ...] [--repeats 100]`` samples models with an exact
-log Z, appends a tenth of the rows, and updates; printed are how often log Z and log p(new | old) are
-within two standard errors, the standard deviation of z, and the mean standard error.
+log Z, appends a tenth of the rows, and updates; printed are how often log Z and log p(new | old)
+are within two standard errors, the standard deviation of z, and the mean standard error.
 
-``python -m benchmarks update chain [NAME ...] [--repeats 10]`` makes ten updates in a row, each of a
-tenth of the rows, and prints the same for the last of them.
+``python -m benchmarks update chain [NAME ...] [--repeats 10]`` makes ten updates in a row, each of
+a tenth of the rows, and prints the same for the last of them.
 
-``python -m benchmarks update cost [--repeats 3]`` compares the CPU seconds of an update by a tenth of
-the rows with those of a fresh run on all rows, on larger models: in all, and without what both need
-to compile the model.
+``python -m benchmarks update cost [--repeats 3]`` compares the CPU seconds of an update by a tenth
+of the rows with those of a fresh run on all rows, on larger models: in all, and without what both
+need to compile the model.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def _mean(count: int) -> Exact:
 
 
 def _regression(count: int) -> Exact:
-    """Normal and inverse gamma priors: the rows are a multivariate Student-t."""
+    """Return a regression whose rows are a multivariate Student-t."""
     rng = np.random.default_rng(3)
     design = np.column_stack([np.ones(count), rng.normal(size=(count, 3))])
     rows = np.column_stack([design, design @ [0.5, -0.3, 0.2, 0.0] + rng.normal(size=count)])
@@ -111,7 +111,7 @@ def _counts(count: int) -> Exact:
 
 
 def _logistic(count: int) -> Exact:
-    """Two coefficients: log Z is a sum over a fine grid."""
+    """Return a regression on one predictor: log Z is a sum over a fine grid."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=count)
     y = rng.random(count) < scipy.special.expit(0.3 + 0.8 * x)
@@ -203,7 +203,8 @@ def main(arguments: list[str]) -> None:
 
 
 def _calibration(names: list[str], repeats: int, batches: int) -> None:
-    print(f"{'model':14s}{'':10s}{'within 2 se':>12s}{'mean z':>8s}{'sd z':>7s}{'mean se':>9s}  verdicts ok")
+    print(f"{'model':14s}{'':10s}{'within 2 se':>12s}{'mean z':>8s}{'sd z':>7s}", end="")
+    print(f"{'mean se':>9s}  verdicts ok")
     for name in names:
         own = EXACT[name](ROWS + batches * ROWS // 10)
         counts = [ROWS + k * ROWS // 10 for k in range(batches + 1)]
@@ -258,14 +259,13 @@ def _cost(names: list[str], repeats: int) -> None:
                 found.append(result.attrs)
             one, two = found
             difference = two["log_marginal_likelihood"] - one["log_marginal_likelihood"]
-            error = np.hypot(
-                one["log_marginal_likelihood_se"], two["log_marginal_likelihood_se"]
-            )
+            error = np.hypot(one["log_marginal_likelihood_se"], two["log_marginal_likelihood_se"])
             rows.append([*seconds, difference / error])
         fresh_all, fresh_run, update_all, update_run, z = np.mean(rows, axis=0)
         print(
             f"{name:34s}{fresh_all:7.1f}{update_all:8.1f}{update_all / fresh_all:7.0%}"
-            f"{'':20s}{fresh_run:7.1f}{update_run:8.1f}{update_run / fresh_run:7.0%}  {z:+.2f} errors",
+            f"{'':20s}{fresh_run:7.1f}{update_run:8.1f}{update_run / fresh_run:7.0%}"
+            f"  {z:+.2f} errors",
             flush=True,
         )
 

@@ -56,8 +56,9 @@ def reciprocal_estimate(points: np.ndarray, log_density: np.ndarray, effective: 
         except np.linalg.LinAlgError:  # a coordinate that does not vary
             return Evidence(np.nan, np.inf, 1)
         near, far = (
-            np.square(scipy.linalg.solve_triangular(factor, (points[k] - mean).T, lower=True))
-            .sum(axis=0)
+            np.square(scipy.linalg.solve_triangular(factor, (points[k] - mean).T, lower=True)).sum(
+                axis=0
+            )
             for k in (fitted, judged)
         )
         limit = float(np.quantile(near, COVERED))

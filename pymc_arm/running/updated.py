@@ -321,7 +321,7 @@ def _follow(path: Any, part: Part, start: _Start, rng: np.random.Generator) -> t
     """Run one chain from its draws to the new posterior; also return what moves have left."""
     since, size = time.perf_counter(), len(part.points)
     shares = np.bincount(part.blocks) / size
-    state = State(
+    first_state = state = State(
         path.start,
         part.points,
         np.full(size, -np.log(size)),
@@ -331,7 +331,7 @@ def _follow(path: Any, part: Part, start: _Start, rng: np.random.Generator) -> t
     )
     families, first, settled = [part.blocks], 0, 0.0
     history, positions = [], [state.position]
-    for state, info in iterate(path, rng, state, SETTINGS):
+    for state, info in iterate(path, rng, first_state, SETTINGS):
         history.append(info)
         positions.append(state.position)
         if state.genealogy.settled != settled:  # families were founded anew

@@ -11,6 +11,7 @@ MODULES = (
     "growth",
     "nuts",
     "evidence",
+    "evidence_failures",
     "update",
     "bias",
     "exploring_bias",

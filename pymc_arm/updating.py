@@ -98,11 +98,10 @@ def update(
     >>> with pm.Model() as model:
     ...     y = pm.Data("y", rows)
     ...     p = pm.Beta("p", 1, 1)
-    ...     pm.Bernoulli("toss", p, observed=y)
+    ...     toss = pm.Bernoulli("toss", p, observed=y)
     ...     first = pymc_arm.sample(random_seed=1, progressbar=False)
     ...     pm.set_data({"y": np.append(rows, [1, 1])})
     ...     second = pymc_arm.update(first, random_seed=1)
-    toss ~ Bernoulli(p)
     >>> round(float(np.exp(second.attrs["log_new_given_old"])), 1)  # exactly 8 / 12 * 9 / 13
     0.5
     """

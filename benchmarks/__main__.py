@@ -11,6 +11,8 @@ MODULES = (
     "growth",
     "nuts",
     "evidence",
+    "evidence_failures",
+    "update",
     "bias",
     "exploring_bias",
     "bayes_factors",

@@ -38,6 +38,7 @@ from pymc_arm.reporting import report
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.sampling import plan, sample, sample_path
 from pymc_arm.smc_kernel import ARM
+from pymc_arm.updating import update
 
 if TYPE_CHECKING:
     from pymc_arm.families.gpc import gpc
@@ -102,6 +103,7 @@ __all__ = [
     "sensitivity",
     "sensitivity_curve",
     "unregister",
+    "update",
 ]
 
 # Kernels that numba compiles: it takes as long to import as half of PyMC, so they wait.

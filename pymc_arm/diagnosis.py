@@ -10,6 +10,7 @@ import xarray as xr
 
 from pymc_arm._compat import InferenceTree, get_group, set_attributes
 from pymc_arm.errors import TrustWarning, callers_level
+from pymc_arm.estimation.carried import Carried
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.given import GivenDraws
 from pymc_arm.estimation.verdict import Facts, Report, StepFacts, judge
@@ -153,6 +154,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         chains=len(explored),
         dimension=int(attributes.get("dimension", 0)),
         given=_read_given(attributes, number, refined),
+        carried=_read_carried(attributes, number),
         flat=() if summary is None else summary.flat,
         unfinished="" if summary is None else _unfinished(summary, number),
     )
@@ -182,6 +184,19 @@ def _read_given(
         spread=float(np.std(refined, ddof=1)) if len(refined) > 1 else 0.0,
         refuted=bridged and number("particles_refuted") > 0,
         repaired_share=number("repaired_share") if bridged else np.nan,
+    )
+
+
+def _read_carried(attributes: Mapping[str, Any], number: "_Numbers") -> Carried | None:
+    """Read what is known of an update, if it was one."""
+    if "log_new_given_old" not in attributes:
+        return None
+    return Carried(
+        verdict=str(attributes.get("previous_verdict", "ok")),
+        overlap=number("refine_overlap"),
+        pareto_k=number("refine_pareto_k"),
+        memory=number("memory"),
+        survivors=number("survivors"),
     )
 
 

@@ -123,6 +123,9 @@ class Estimates:
         Whether draws of q have refuted the particles of all chains, which have the wrong share of
         some mode, or none of it. Then exploring is known to be wrong, and no disagreement with it
         counts.
+    earlier
+        The log Z that this one was added to, whose error is part of the standard error; None where
+        it was estimated from the start.
     """
 
     explore: Evidence
@@ -133,6 +136,7 @@ class Estimates:
     disagreement: float = 0.0
     integration_error: float = 0.0
     repaired: bool = False
+    earlier: Evidence | None = None
 
     @property
     def sampling(self) -> Evidence:
@@ -142,9 +146,14 @@ class Estimates:
     @property
     def evidence(self) -> Evidence:
         """The chosen estimate with all of its error."""
-        found = self.sampling
-        parts = np.array([found.standard_error, self.disagreement, self.integration_error])
-        return replace(found, standard_error=float(np.sqrt(np.sum(parts**2))))
+        own = replace(self.sampling, standard_error=self.own_error)
+        return own if self.earlier is None else _add_errors(own, self.earlier)
+
+    @property
+    def own_error(self) -> float:
+        """The standard error without that of an earlier estimate."""
+        parts = (self.sampling.standard_error, self.disagreement, self.integration_error)
+        return float(np.sqrt(np.sum(np.square(parts))))
 
 
 def select_estimate(
@@ -190,6 +199,20 @@ def select_estimate(
         float(difference) if unexplained else 0.0,
         integration_error,
         repaired,
+    )
+
+
+def _add_errors(found: Evidence, earlier: Evidence) -> Evidence:
+    """Return an estimate with the error of an independent one added (Welch and Satterthwaite)."""
+    errors = np.array([found.standard_error, earlier.standard_error])
+    freedoms = np.array([found.degrees_of_freedom, earlier.degrees_of_freedom])
+    total = float(np.hypot(*errors))
+    if not 0 < total < np.inf:
+        return replace(found, standard_error=total)
+    return replace(
+        found,
+        standard_error=total,
+        degrees_of_freedom=float(1 / np.sum((errors / total) ** 4 / freedoms)),
     )
 
 

@@ -57,7 +57,10 @@ def weigh_draws(log_ratio: np.ndarray) -> Bridge:
 
 
 def bridge_ladder(
-    betas: np.ndarray, log_ratios: Sequence[np.ndarray], founders: np.ndarray
+    betas: np.ndarray,
+    log_ratios: Sequence[np.ndarray],
+    founders: np.ndarray,
+    lineages: Sequence[np.ndarray] | None = None,
 ) -> Bridge:
     """Add up the bridges between neighbours.
 
@@ -69,6 +72,10 @@ def bridge_ladder(
         log f - log q at draws of each distribution, equally weighted.
     founders
         Which draws of the last distribution are of one family, and may be alike.
+    lineages
+        For draws of every distribution, the family they are of, if families go through all of
+        them: what all draws of a family add to log Z is then summed before it is squared. That is
+        right whether draws remember their ancestors or not.
 
     Examples
     --------
@@ -85,6 +92,7 @@ def bridge_ladder(
     True
     """
     families = [np.arange(len(ratio)) for ratio in log_ratios[:-1]] + [founders]
+    families = families if lineages is None else list(lineages)
     # What each draw adds to log Z, in both of the bridges that it is part of.
     influence = [np.zeros(len(ratio)) for ratio in log_ratios]
     log_evidence, overlap, shape = 0.0, 1.0, -np.inf
@@ -99,10 +107,13 @@ def bridge_ladder(
         influence[step + 1] -= np.expm1(denominator - log_mean_exp(denominator)) / len(first)
         overlap = min(overlap, effective_share(numerator), effective_share(denominator))
         shape = max(shape, pareto_k(numerator), pareto_k(denominator))
-    parts = [
-        float(np.square(np.bincount(family, weights=own)).sum())
+    count = max(int(family.max()) for family in families) + 1
+    sums = [
+        np.bincount(family, weights=own, minlength=count)
         for family, own in zip(families, influence, strict=True)
     ]
+    parts = [float(own @ own) for own in sums]
+    variance = sum(parts) if lineages is None else float(np.square(np.sum(sums, axis=0)).sum())
     return Bridge(
-        float(log_evidence), sum(parts), parts[-1], overlap, 1, bridge_k=shape, method="ladder"
+        float(log_evidence), variance, parts[-1], overlap, 1, bridge_k=shape, method="ladder"
     )

@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
+from pymc_arm.estimation.carried import Carried, judge_carried
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, largest_sound_r_hat
 from pymc_arm.estimation.estimate import Evidence, disagreement_limit
 from pymc_arm.estimation.given import GivenDraws, judge_given
@@ -131,6 +132,8 @@ class Facts:
         The size of the run.
     given
         What is known of draws that were given, if they were.
+    carried
+        What is known of an update of an earlier result, if it was one.
     flat
         Data whose density is the same wherever the run has looked.
     unfinished
@@ -166,6 +169,7 @@ class Facts:
     chains: int = 0
     dimension: int = 0
     given: GivenDraws | None = None
+    carried: Carried | None = None
     flat: tuple[str, ...] = ()
     unfinished: str = ""
 
@@ -245,6 +249,8 @@ def _find_reasons(facts: Facts) -> list[Found]:
         found += [_different_draws(facts), _few_draws(facts)]
     else:
         found += judge_given(facts.given)
+    if facts.carried is not None:
+        found += judge_carried(facts.carried)
     if explored:
         found.append(_few_particles(facts))
     return [*found, _missed_mode(facts), _flat(facts), _unfinished(facts)]

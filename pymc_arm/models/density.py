@@ -188,6 +188,12 @@ class LogDensity:
         return int(self.offsets[-1])
 
     @property
+    def piece_sizes(self) -> list[list[int]]:
+        """How many terms each piece of each block has."""
+        ends = np.cumsum([len(block.pieces) for block in self.blocks])[:-1]
+        return [part.tolist() for part in np.split(self._lengths, ends)]
+
+    @property
     def work(self) -> int:
         """How many single terms an evaluation at one point takes, or elements of matrices."""
         if not self.count:

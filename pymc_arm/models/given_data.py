@@ -12,7 +12,7 @@ import pymc as pm
 from pymc_arm._compat import InferenceTree, constant_data, get_group, has_group, observed_data
 from pymc_arm.errors import DrawsError
 
-__all__ = ["check_data"]
+__all__ = ["check_data", "describe_difference"]
 
 # What single precision and netCDF may do to the same numbers.
 ROUNDING = 1e-5
@@ -31,7 +31,7 @@ def check_data(idata: InferenceTree, model: pm.Model) -> None:
         for name in own.keys() & set(stored.data_vars):
             # ArviZ stores a single number as a row of one.
             mine = np.ma.atleast_1d(np.ma.asarray(own[name]))
-            difference = _difference(mine, np.atleast_1d(stored[name].values))
+            difference = describe_difference(mine, np.atleast_1d(stored[name].values))
             if difference:
                 raise DrawsError(
                     f"The draws are not of this model's data: {name!r} {difference} in {group} of "
@@ -39,8 +39,8 @@ def check_data(idata: InferenceTree, model: pm.Model) -> None:
                 )
 
 
-def _difference(mine: Any, theirs: np.ndarray) -> str:
-    """Return in which way two arrays differ, or nothing."""
+def describe_difference(mine: Any, theirs: np.ndarray) -> str:
+    """Return in which way the data of a model differ from stored ones, or nothing."""
     if mine.shape != theirs.shape:
         return f"has shape {mine.shape} in the model, and {theirs.shape}"
     if mine.dtype.kind not in "biuf" or theirs.dtype.kind not in "biuf" or not mine.size:

@@ -48,7 +48,12 @@ class _Sizes(NamedTuple):
         return f"in chain {chain}, draw {draw}"
 
 
-def read_draws(posterior: xr.Dataset, model: pm.Model, path: ModelPath) -> np.ndarray:
+def read_draws(
+    posterior: xr.Dataset,
+    model: pm.Model,
+    path: ModelPath,
+    log_density: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> np.ndarray:
     """Return draws of a model as points, (chain, draw, coordinate), or say why they can't be its.
 
     Parameters
@@ -59,6 +64,8 @@ def read_draws(posterior: xr.Dataset, model: pm.Model, path: ModelPath) -> np.nd
         The model.
     path
         Its path.
+    log_density
+        What must be positive at each draw; by default the density of the model.
 
     Raises
     ------
@@ -69,7 +76,7 @@ def read_draws(posterior: xr.Dataset, model: pm.Model, path: ModelPath) -> np.nd
     sizes = _sizes(posterior)
     draws = _read_variables(posterior, model, path, sizes)
     points = _to_points(draws, model, path, sizes)
-    _check_density(points, draws, path, sizes)
+    _check_density(points, draws, path, sizes, log_density or path.log_density)
     return points.reshape(*sizes, -1)
 
 
@@ -233,9 +240,15 @@ def _from_edges(points: np.ndarray) -> np.ndarray:
     return np.clip(points, np.nanmin(finite, axis=0), np.nanmax(finite, axis=0))
 
 
-def _check_density(points: np.ndarray, draws: Draws, path: ModelPath, sizes: _Sizes) -> None:
+def _check_density(
+    points: np.ndarray,
+    draws: Draws,
+    path: ModelPath,
+    sizes: _Sizes,
+    log_density: Callable[[np.ndarray], np.ndarray],
+) -> None:
     """Refuse draws at which the model has no density, by the first term that has none."""
-    impossible = ~np.isfinite(path.log_density(points))
+    impossible = ~np.isfinite(log_density(points))
     if not impossible.any():
         return
     row, density = int(np.argmax(impossible)), path.density

@@ -37,7 +37,7 @@ from pymc_arm.running.run import (
 )
 from pymc_arm.running.summary import RunSummary
 
-__all__ = ["Given", "bridge_draws"]
+__all__ = ["MOST_COLUMNS", "Given", "Part", "bridge_draws", "cut_draws"]
 
 # A single chain is cut in so many parts, and more chains than this share parts: each part costs a
 # fit, and the error of their mean hardly gains from more than eight.
@@ -88,7 +88,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class _Part:
+class Part:
     """Some draws that are judged together; those of one block may be alike."""
 
     points: np.ndarray
@@ -117,7 +117,7 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
     started = time.perf_counter()
     assert isinstance(path, Refinable)
     convergence = _convergence(path, given)
-    parts = _cut(given, convergence["given_ess"])
+    parts = cut_draws(given, convergence["given_ess"])
     with one_blas_thread():
         mixed = convergence["given_r_hat"] <= SEVERE_R_HAT
         bridges, summits = _bridge(path, parts, mixed, rng, workers)
@@ -172,7 +172,7 @@ def _convergence(path: Refinable, given: Given) -> dict[str, Any]:
     }
 
 
-def _cut(given: Given, effective: float) -> list[_Part]:
+def cut_draws(given: Given, effective: float) -> list[Part]:
     """Return the parts that take the place of chains."""
     chains, draws, dimension = given.points.shape
     if given.size < 2 * SMALLEST_CLOUD or draws < 4:
@@ -188,13 +188,13 @@ def _cut(given: Given, effective: float) -> list[_Part]:
     largest = min(given.size // SMALLEST_CLOUD, MOST_PARTS)
     if chains == 1:
         pieces = np.array_split(points[0], min(PARTS_OF_ONE, largest))
-        return [_Part(piece, np.arange(len(piece)) // length) for piece in pieces]
+        return [Part(piece, np.arange(len(piece)) // length) for piece in pieces]
     groups = np.array_split(np.arange(chains), min(chains, largest))
     parts = []
     for group in groups:
         own = np.arange(kept) // length
         blocks = np.concatenate([k * (own[-1] + 1) + own for k in range(len(group))])
-        parts.append(_Part(np.concatenate(points[group]), blocks))
+        parts.append(Part(np.concatenate(points[group]), blocks))
     return parts
 
 
@@ -207,7 +207,7 @@ def _block_length(autocorrelation_time: float, draws: int) -> int:
 
 
 def _bridge(
-    path: Any, parts: Sequence[_Part], mixed: bool, rng: np.random.Generator, workers: int
+    path: Any, parts: Sequence[Part], mixed: bool, rng: np.random.Generator, workers: int
 ) -> tuple[list[Bridge], list[Summit]]:
     """Return a bridge for each part, and what a search for modes has found.
 
@@ -261,7 +261,7 @@ def _refuse_elsewhere(summits: Sequence[Summit], share: float) -> None:
 
 
 def _shift(
-    parts: Sequence[_Part], bridges: Sequence[Bridge], given: Given, effective: float
+    parts: Sequence[Part], bridges: Sequence[Bridge], given: Given, effective: float
 ) -> dict[str, Any]:
     """Return the largest difference in means between the draws and draws of q by weight.
 
@@ -285,7 +285,7 @@ def _shift(
     }
 
 
-def _as_chain(path: Path, part: _Part, found: Bridge, seconds: float) -> Chain:
+def _as_chain(path: Path, part: Part, found: Bridge, seconds: float) -> Chain:
     """Return a part as a chain of a single step, from q to the posterior."""
     size = len(part.points)
     info = Info(

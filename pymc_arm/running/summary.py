@@ -31,6 +31,8 @@ class RunSummary:
     ``corrections`` and ``summed`` (the discrete variables that were, exactly) are those of a model.
     ``bridged`` and what follows tell of draws that were given
     (:class:`pymc_arm.estimation.given.GivenDraws`): a bridge to them has no settings.
+    ``log_new_given_old`` and what follows tell of an update of an earlier result
+    (:class:`pymc_arm.estimation.carried.Carried`).
     """
 
     draws: int
@@ -71,6 +73,15 @@ class RunSummary:
     shift: float | None = None
     shift_limit: float | None = None
     shift_variable: str | None = None
+    log_new_given_old: float | None = None
+    log_new_given_old_se: float | None = None
+    previous_log_marginal_likelihood: float | None = None
+    previous_log_marginal_likelihood_se: float | None = None
+    previous_verdict: str | None = None
+    updates: int | None = None
+    updated_by: str | None = None
+    memory: float | None = None
+    survivors: float | None = None
 
     def to_attrs(self) -> dict[str, Any]:
         """Return the attributes of a result."""

@@ -32,7 +32,7 @@ from pymc_arm.models.reference.tempered import Tempered, furthest
 from pymc_arm.running.chains import Harvest
 from pymc_arm.running.placement import Placement
 
-__all__ = ["Position", "ReferencePath"]
+__all__ = ["ChartSpace", "Position", "ReferencePath"]
 
 # Where the overlap is large enough, draws of q, which cost one value each, are all it takes: twice
 # as many as are asked for, weighed and resampled. With 4000 draws the error of log Z is then 0.007
@@ -58,7 +58,7 @@ class Position:
     previous: float = 0.0
 
 
-class _ChartSpace(FullSpace):
+class ChartSpace(FullSpace):
     """All coordinates of a chart, with as few draws of the bridge's density as it takes.
 
     The particles are good to 0.02 already. With 20 draws for each, as from the prior, a run on a
@@ -67,9 +67,9 @@ class _ChartSpace(FullSpace):
 
     proposals = FIRST_PROPOSALS
 
-    def fit_to(self, particles: Any) -> "_ChartSpace":
+    def fit_to(self, particles: Any) -> "ChartSpace":
         """Return the same space: points are particles."""
-        return _ChartSpace(self._path, points_are_particles=True)
+        return ChartSpace(self._path, points_are_particles=True)
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f, unless a fit in few dimensions is as good without."""
@@ -241,7 +241,7 @@ class ReferencePath(Path):
 
     def spaces(self, particles: np.ndarray) -> Sequence[RefinementSpace]:
         """Return the chart: coordinates that were made round are easy to fit."""
-        return [_ChartSpace(self)]
+        return [ChartSpace(self)]
 
     @property
     def work(self) -> int:

@@ -1,0 +1,368 @@
+"""A run that begins at the draws of an earlier one: from the posterior of old data to that of all.
+
+There are three ways, and the first that serves is taken.
+
+1. *Weights.* Old draws are weighed by the likelihood of the new rows, and resampled. It takes an
+   evaluation of the new rows at each draw, and no other. Copies are left, which the next update
+   knows of, so that the effective number of draws falls until they have to be renewed.
+2. *A density q* is fitted to the weighted draws, and bridges to it give log Z of all data anew, and
+   new draws, as in refining (:mod:`pymc_arm.estimation.refine`).
+3. *Moves.* New data is tempered in, as far at a time as the particles can follow; they are
+   resampled and moved, and log p(new | old) comes from bridges over the steps
+   (:mod:`pymc_arm.estimation.ladder`).
+
+Errors are those of families: old draws that are alike (copies, or neighbours in time) found one
+family, and all of its descendants count as one. So the finite number of old draws is in the error,
+whether moves make particles forget or not.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pymc_arm.algorithm.arm import iterate
+from pymc_arm.algorithm.genealogy import Genealogy
+from pymc_arm.algorithm.resampling import (
+    SCHEMES,
+    effective_sample_size,
+    log_mean_exp,
+    normalize,
+    variance_of_mean,
+)
+from pymc_arm.algorithm.settings import Settings
+from pymc_arm.algorithm.state import Info, Run, State
+from pymc_arm.errors import DrawsError
+from pymc_arm.estimation.bridge import Bridge, importance, worth
+from pymc_arm.estimation.carried import LARGEST_MEMORY
+from pymc_arm.estimation.convergence import LARGEST_PARETO_K, effective_sizes, pareto_k
+from pymc_arm.estimation.estimate import Estimates, Evidence, pool_bridges, stands
+from pymc_arm.estimation.ladder import bridge_ladder
+from pymc_arm.estimation.modes import PRIOR_STARTS, search_modes
+from pymc_arm.estimation.refine import refine_chains
+from pymc_arm.results import estimate_chains
+from pymc_arm.running.chains import Chain
+from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws
+from pymc_arm.running.processors import one_blas_thread
+from pymc_arm.running.run import Outcome, bridge_mapper, describe_modes
+from pymc_arm.running.summary import RunSummary
+
+__all__ = ["carry_draws", "effective_number"]
+
+# Weights alone serve as long as they leave so many independent draws, or this share of what was
+# given if that is less. With 1000 of them a tenth of new data costs an error of 0.02 or so in log
+# Z, and quantiles need 400 (Vehtari and others, 2021). Twice as many: draws are renewed twice as
+# often, and a renewal costs about as much as a fresh run.
+ENOUGH, ENOUGH_SHARE = 1000, 0.25
+# Fewer independent draws than this, or than so many a dimension, are not enough to fit q to.
+FEWEST_FITTED, FEWEST_PER_DIMENSION = 100, 5
+# With moves, new data comes in until this share of the particles is effective. A bridge over a step
+# is good to 1 / sqrt(particles) then; at 0.7 there are up to twice as many steps.
+THRESHOLD = 0.5
+SETTINGS = Settings(threshold=THRESHOLD, max_rounds=0, resample_threshold=1.0)
+
+
+@dataclass(frozen=True)
+class _Carried:
+    """The chains at the new posterior, and what is known of how they got there."""
+
+    chains: list[Chain]
+    estimates: Estimates
+    updated_by: str
+    independent: float
+    survivors: float
+    memory: float = np.nan
+
+
+@dataclass(frozen=True)
+class _Start:
+    """The old draws in parts, log f - log f_old at them, and log Z of the old data.
+
+    ``independent`` is how many independent draws they are worth, all together, and ``dependence``
+    how many draws make an independent one, besides what their families tell.
+    """
+
+    parts: Sequence[Part]
+    log_ratios: Sequence[np.ndarray]
+    log_evidence: float
+    independent: float
+    dependence: float
+
+    @property
+    def size(self) -> int:
+        """The number of draws."""
+        return sum(len(ratio) for ratio in self.log_ratios)
+
+    @property
+    def effective_fraction(self) -> float:
+        """The share of the draws that the new data leaves."""
+        return effective_sample_size(np.concatenate(self.log_ratios)) / self.size
+
+    @property
+    def suffices(self) -> bool:
+        """Whether weights alone leave enough draws, and no few of them decide."""
+        left = self.independent * self.effective_fraction
+        heavy = pareto_k(np.concatenate(self.log_ratios)) >= LARGEST_PARETO_K
+        return left >= min(ENOUGH, ENOUGH_SHARE * self.size) and not heavy
+
+
+def effective_number(given: Given) -> float:
+    """Return how many independent draws the given ones are worth by their autocorrelation."""
+    dimension = given.points.shape[2]
+    some = np.unique(np.linspace(0, dimension - 1, MOST_COLUMNS).astype(int))
+    sizes = effective_sizes(given.points[:, :, some])
+    by_columns = float(np.nanmin(sizes)) if np.isfinite(sizes).any() else float(given.size)
+    return min(by_columns, float(given.size))
+
+
+def carry_draws(
+    path: Any, given: Given, earlier: Evidence, rng: np.random.Generator, workers: int
+) -> Outcome:
+    """Carry draws of an old posterior to a new one.
+
+    Parameters
+    ----------
+    path
+        From the one to the other; see :class:`pymc_arm.models.update_path.UpdatePath`.
+    given
+        The draws.
+    earlier
+        log Z of the old posterior, with its error.
+    rng
+        For all chains, one stream each.
+    workers
+        How many chains run at the same time.
+
+    Raises
+    ------
+    DrawsError
+        If the new data are impossible at all of the draws.
+    """
+    effective = effective_number(given)
+    parts = [_with_copies(part) for part in cut_draws(given, effective)]
+    ratios = [path.log_ratio(part.points) for part in parts]
+    if not any(np.isfinite(ratio).any() for ratio in ratios):
+        raise DrawsError(
+            f"The new data are impossible at each of the {given.size} old draws (the density of "
+            f"{path.impossible(given.points[0, 0])!r} is zero): call pymc_arm.sample(model), which "
+            "starts afresh."
+        )
+    size = sum(len(part.points) for part in parts)
+    independent = float(np.fmin(min(effective, size), given.independent))
+    known = given.independent if given.independent > 0 else size
+    start = _Start(parts, ratios, earlier.log_evidence, independent, max(size / known, 1.0))
+    with one_blas_thread():
+        found = _by_weights(path, start, rng) if start.suffices else None
+        found = found or _by_q(path, start, rng, workers)
+        found = found or _by_moves(path, start, rng, workers)
+        modes = _search(path, found)
+    estimates = found.estimates
+    if found.updated_by != "q":
+        estimates = replace(estimates, earlier=earlier)
+    evidence = estimates.evidence
+    error = estimates.own_error
+    if found.updated_by == "q":
+        error = float(np.hypot(error, earlier.standard_error))
+    summary = RunSummary(
+        draws=len(parts[0].points),
+        chains=len(parts),
+        allocation="adaptive",
+        settings=SETTINGS,
+        target_se=None,
+        time_limit=None,
+        ended_by="chains",
+        complete=True,
+        chains_started=len(parts),
+        flat=tuple(getattr(path, "flat", ())),
+        dimension=given.points.shape[2],
+        start="draws",
+        draws_from="q" if found.updated_by == "q" else "particles",
+        independent_draws=found.independent,
+        updated_by=found.updated_by,
+        log_new_given_old=evidence.log_evidence - earlier.log_evidence,
+        log_new_given_old_se=error,
+        previous_log_marginal_likelihood=earlier.log_evidence,
+        previous_log_marginal_likelihood_se=earlier.standard_error,
+        memory=found.memory,
+        survivors=found.survivors,
+        **modes,
+    )
+    return Outcome(found.chains, estimates, summary)
+
+
+def _with_copies(part: Part) -> Part:
+    """Return a part in which draws that are copies of each other are of one family."""
+    if part.blocks[-1] < len(part.blocks) - 1:  # blocks of draws that follow each other
+        return part
+    families = np.unique(part.points, axis=0, return_inverse=True)[1]
+    return Part(part.points, families.reshape(-1))
+
+
+def _by_weights(path: Any, start: _Start, rng: np.random.Generator) -> _Carried:
+    """Weigh and resample each chain."""
+    chains = []
+    for part, ratio, own in zip(
+        start.parts, start.log_ratios, rng.spawn(len(start.parts)), strict=True
+    ):
+        since = time.perf_counter()
+        weighed = importance(ratio)
+        values = np.expm1(np.where(np.isfinite(ratio), ratio, -np.inf) - weighed.log_evidence)
+        sums = np.bincount(part.blocks, weights=values) / len(ratio)
+        variance = max(float(sums @ sums), weighed.variance * start.dependence)
+        bridge = replace(
+            weighed,
+            log_evidence=start.log_evidence + weighed.log_evidence,
+            variance=variance,
+            cloud_variance=variance,
+            bridge_k=weighed.weight_k,
+            method="ladder",
+        )
+        indices = _resample(own, ratio)
+        particles, families = part.points[indices], part.blocks[indices]
+        chain = _single_step(path, particles, families, bridge, ratio, start.log_evidence)
+        draws = path.posterior(own, particles)
+        chains.append(replace(chain, draws=draws, seconds=time.perf_counter() - since))
+    left = start.effective_fraction
+    survivors = left * start.size
+    return _Carried(chains, estimate_chains(chains), "weights", start.independent * left, survivors)
+
+
+def _resample(rng: np.random.Generator, log_ratio: np.ndarray) -> np.ndarray:
+    """Return which draws to keep, in their order in time, with copies next to each other."""
+    scheme = SCHEMES[SETTINGS.resampling]
+    return np.sort(scheme(rng, normalize(log_ratio), len(log_ratio)))
+
+
+def _by_q(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _Carried | None:
+    """Bridge the weighted draws to densities fitted to them, if those can stand for them."""
+    left = start.independent * start.effective_fraction
+    points = start.parts[0].points
+    spaces = path.spaces(points)
+    if not spaces or left < max(FEWEST_FITTED, FEWEST_PER_DIMENSION * points.shape[1]):
+        return None
+    since, count = time.perf_counter(), len(start.parts)
+    indices = [_resample(rng, ratio) for ratio in start.log_ratios]
+    clouds = [part.points[own] for part, own in zip(start.parts, indices, strict=True)]
+    families = [part.blocks[own] for part, own in zip(start.parts, indices, strict=True)]
+    families = [np.unique(own, return_inverse=True)[1] for own in families]
+    map_fn = bridge_mapper(path, workers, count)
+    bridges = refine_chains(spaces, clouds, rng.spawn(count), families, map_fn)
+    more = start.dependence - 1
+    bridges = [replace(b, variance=b.variance + 2 * more * b.cloud_variance) for b in bridges]
+    if not stands(bridges) or any(b.particles is None for b in bridges):
+        return None
+    each = [1 / (1 / len(b.particles) + 1 / b.effective_draws) for b in bridges]
+    seconds, chains = (time.perf_counter() - since) / count, []
+    for bridge, ratio, own in zip(bridges, start.log_ratios, rng.spawn(count), strict=True):
+        founders = np.arange(len(bridge.particles))
+        chain = _single_step(path, bridge.particles, founders, bridge, ratio, start.log_evidence)
+        draws = path.posterior(own, bridge.particles)
+        chains.append(replace(chain, draws=draws, seconds=seconds))
+    independent = min(float(sum(each)), float(start.size))
+    return _Carried(chains, pool_bridges(bridges), "q", independent, left)
+
+
+def _single_step(
+    path: Any,
+    particles: np.ndarray,
+    founders: np.ndarray,
+    bridge: Bridge,
+    log_ratio: np.ndarray,
+    log_evidence: float,
+) -> Chain:
+    """Return a chain of one step, in which all new data came in."""
+    size = len(log_ratio)
+    equal = np.full(size, -np.log(size))
+    increment = log_mean_exp(log_ratio)
+    fraction = effective_sample_size(log_ratio) / size
+    info = Info(
+        introduced="new data",
+        effective_fraction=fraction,
+        first_effective_fraction=fraction,
+        particles=size,
+        rounds=0,
+        log_increment=increment,
+        increment_variance=1 / fraction - 1,
+        predicted_variance=variance_of_mean(equal, log_ratio),
+        log_evidence=log_evidence + increment,
+        acceptance_rate=np.nan,
+        kernel_calls=0,
+        resampled=True,
+        distinct_fraction=1.0,
+    )
+    last = path.last
+    genealogy = Genealogy.of(size, bridge.variance)
+    state = State(last, particles, equal, info.log_evidence, np.arange(size), genealogy, 1)
+    run = Run(state, (info,), (path.start, last))
+    return Chain(run, particles, {}, 0.0, founders, bridge)
+
+
+def _by_moves(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _Carried:
+    """Temper the new data in, with a move after each step."""
+    count = len(start.parts)
+    generators = rng.spawn(count)
+
+    def follow(number: int) -> tuple[Chain, float]:
+        return _follow(path, start.parts[number], start, generators[number])
+
+    map_fn: Any = bridge_mapper(path, workers, count)
+    followed = map_fn(follow, count)
+    chains, memories = [chain for chain, _ in followed], [memory for _, memory in followed]
+    memory = float(np.fmax.reduce(memories))
+    survivors = sum(worth(chain.founders) for chain in chains)
+    renewed = memory <= LARGEST_MEMORY
+    independent = float(start.size) if renewed else min(survivors, start.independent)
+    return _Carried(chains, estimate_chains(chains), "moves", independent, survivors, memory)
+
+
+def _follow(path: Any, part: Part, start: _Start, rng: np.random.Generator) -> tuple[Chain, float]:
+    """Run one chain from its draws to the new posterior; also return what moves have left."""
+    since, size = time.perf_counter(), len(part.points)
+    shares = np.bincount(part.blocks) / size
+    first_state = state = State(
+        path.start,
+        part.points,
+        np.full(size, -np.log(size)),
+        start.log_evidence,
+        np.arange(size),
+        Genealogy(part.blocks, 1 - float(shares @ shares)),
+    )
+    families, first, settled = [part.blocks], 0, 0.0
+    history, positions = [], [state.position]
+    for state, info in iterate(path, rng, first_state, SETTINGS):
+        history.append(info)
+        positions.append(state.position)
+        if state.genealogy.settled != settled:  # families were founded anew
+            first, settled = int(families[-1].max()) + 1, state.genealogy.settled
+        families.append(first + state.genealogy.founders)
+    moved = path.move(rng, state.position, state.particles)
+    run = Run(state, tuple(history), tuple(positions))
+    betas, ratios = path.rungs(run, moved.particles)
+    bridge = bridge_ladder(betas, ratios, families[-1], families)
+    bridge = replace(
+        bridge,
+        log_evidence=start.log_evidence + bridge.log_evidence,
+        variance=start.dependence * bridge.variance,
+    )
+    draws = path.posterior(rng, moved.particles)
+    founders = np.unique(families[-1], return_inverse=True)[1]
+    seconds = time.perf_counter() - since
+    chain = Chain(run, moved.particles, draws, seconds, founders, bridge)
+    memory = [moved.autocorrelation, *(info.autocorrelation for info in history)]
+    return chain, float(np.fmax.reduce(memory))
+
+
+def _search(path: Any, found: _Carried) -> dict[str, Any]:
+    """Look for modes that the draws have missed, where weights were not enough."""
+    clouds = [chain.particles for chain in found.chains]
+    spaces = path.spaces(clouds[0])
+    log_evidence = found.estimates.evidence.log_evidence
+    if found.updated_by == "weights" or not spaces or not np.isfinite(log_evidence):
+        return {}
+    # The same starting points in every call: whether a mode is found is no matter of luck.
+    rng = np.random.default_rng(0)
+    prior = path.initialize(rng, PRIOR_STARTS)[0]
+    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
+    return describe_modes(summits, [c.refined for c in found.chains if c.refined is not None])

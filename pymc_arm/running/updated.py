@@ -40,13 +40,14 @@ from pymc_arm.estimation.carried import LARGEST_MEMORY
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, effective_sizes, pareto_k
 from pymc_arm.estimation.estimate import Estimates, Evidence, pool_bridges, stands
 from pymc_arm.estimation.ladder import bridge_ladder
-from pymc_arm.estimation.modes import PRIOR_STARTS, search_modes
+from pymc_arm.estimation.modes import search_modes
 from pymc_arm.estimation.refine import refine_chains
+from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
 from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws
 from pymc_arm.running.processors import one_blas_thread
-from pymc_arm.running.run import Outcome, bridge_mapper, describe_modes
+from pymc_arm.running.run import Outcome, bridge_mapper, describe_modes, draw_prior
 from pymc_arm.running.summary import RunSummary
 
 __all__ = ["carry_draws", "effective_number"]
@@ -363,6 +364,6 @@ def _search(path: Any, found: _Carried) -> dict[str, Any]:
         return {}
     # The same starting points in every call: whether a mode is found is no matter of luck.
     rng = np.random.default_rng(0)
-    prior = path.initialize(rng, PRIOR_STARTS)[0]
+    prior = draw_prior(path, survey_size(spaces[0].work), rng)
     summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
     return describe_modes(summits, [c.refined for c in found.chains if c.refined is not None])

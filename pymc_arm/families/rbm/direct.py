@@ -105,14 +105,12 @@ def make_path(
     """Return the path of a machine; arguments are those of :func:`rbm` and :class:`RBMPath`."""
     check_choice("path", path, ("auto", "tempered", "units"))
     if path == "auto":
-        path = "units" if data is None or options or variant == "reseed" else "tempered"
+        path = "units" if options or variant == "reseed" else "tempered"
     shared: dict[str, Any] = {"threads": threads, "name": name}
     if gibbs_steps is not None:
         shared["gibbs_steps"] = gibbs_steps
     if path == "units":
         return RBMPath(machine, data=data, random_seed=random_seed, **options, **shared)
-    if data is None:
-        raise ValueError('path="tempered" takes base rates from training data: give data=...')
     if options:
         raise ValueError(f'{", ".join(options)} have a meaning only with path="units".')
     return TemperedRBMPath(machine, data, **shared)

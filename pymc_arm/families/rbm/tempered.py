@@ -20,19 +20,29 @@ Every temperature is a step of Algorithm 2 on a space that grows by a copy of x,
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from pymc_arm.algorithm.arm import run
+from pymc_arm.algorithm.arm import initialize, iterate, run
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_count
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
-from pymc_arm.families.rbm.knots import BETAS, Knots, learn_knots
+from pymc_arm.families.rbm.knots import BETAS, BaseRates, Knots, base_rates, learn_knots
 from pymc_arm.families.rbm.machine import Machine, as_bits
+from pymc_arm.families.rbm.modes import (
+    Modes,
+    ascend,
+    draw_from,
+    join_modes,
+    modes_near,
+    random_hidden,
+    search,
+)
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.running.placement import Placement
 from pymc_arm.running.processors import one_blas_thread
@@ -57,10 +67,15 @@ PILOT_RUNS = 4
 PILOT_PARTICLES = 50
 PILOT_THRESHOLD = 0.98
 
-# So many rows of data say enough about the hidden units.
-MOST_EXAMPLES = 5000
-# A hidden unit that the data never turn on must still be able to come on.
-SMALLEST_HIDDEN_RATE = 0.01
+# Without data: ascents from random starts, and from particles of a pilot run on the straight path
+# and of one that keeps the means of the modes so far. Particles above this beta are near to modes.
+RANDOM_STARTS = 300
+EXPLORING_STRENGTHS = (0.0, 1.0)
+EXPLORING_PARTICLES = 100
+EXPLORING_BETA = 0.3
+# What is drawn from modes in the place of data.
+EXAMPLES = 1000
+
 FIRST_STEP = 1e-3
 # A step is at most so many times as long as the one before, from which it is extrapolated.
 LARGEST_GROWTH = 10.0
@@ -116,6 +131,8 @@ class TemperedRBMPath(Path):
         The machine whose log Z is wanted.
     data
         Training data, (example, visible unit), zeros and ones: where the base rates come from.
+        Without data, from modes that mean-field ascents find; see
+        :mod:`pymc_arm.families.rbm.modes`.
     gibbs_steps
         The number of Gibbs steps at each temperature.
     threads, name
@@ -142,7 +159,7 @@ class TemperedRBMPath(Path):
     def __init__(
         self,
         machine: Machine,
-        data: Any,
+        data: Any = None,
         *,
         gibbs_steps: int = 1,
         threads: int | None = None,
@@ -156,22 +173,44 @@ class TemperedRBMPath(Path):
                 "1 (biases that keep the means of the data), or None to find out."
             )
         self.machine, self.name, self.gibbs_steps = machine, name, int(gibbs_steps)
-        examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
-        self.base_rates = (examples.sum(axis=0) + 0.5) / (len(examples) + 1)
-        some = examples[:: -(-len(examples) // MOST_EXAMPLES)]
-        hidden_rates = expit(some @ machine.W + machine.b).mean(axis=0)
-        hidden_rates = np.clip(hidden_rates, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE)
         self._weights = np.ascontiguousarray(machine.W, dtype=np.float32)
         self._pool = TilePool(threads)
         several = self._pool.threads > 1
         self.placement = Placement.SERIAL if several else Placement.THREADS
-        self._hidden_rates = hidden_rates
         self._schedules: dict[int, BiasSchedule] = {}
         #: Biases that all chains share; None if every chain learns its own.
         self._learned: Knots | None = None
+        self._base: BaseRates | None = None
+        if data is None:
+            self.modes = self._explore()
+        else:
+            examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
+            self._base = base_rates(machine, examples)
+            self.modes = modes_near(machine, examples, np.random.default_rng(0))
         self.data_bias_strength = (
             self._better_strength() if data_bias_strength is None else data_bias_strength
         )
+
+    def _explore(self) -> Modes:
+        """Return modes of the machine: from random starts, and from particles of pilot runs.
+
+        Always the same ones, for a machine.
+        """
+        rng = np.random.default_rng(0)
+        self.modes = ascend(self.machine, random_hidden(self.machine, rng, RANDOM_STARTS))
+        settings = self.settings(threshold=PILOT_THRESHOLD)
+        for data_bias_strength in EXPLORING_STRENGTHS:
+            trial = copy.copy(self)
+            trial.data_bias_strength, trial._schedules = data_bias_strength, {}
+            start = initialize(trial, rng, EXPLORING_PARTICLES)
+            seen = [
+                state.particles.bits
+                for state, _ in iterate(trial, rng, start, settings)
+                if state.position.beta > EXPLORING_BETA
+            ]
+            found = modes_near(self.machine, np.vstack(seen), rng)
+            self.modes = join_modes(self.modes, found)
+        return self.modes
 
     def _better_strength(self) -> float:
         """Return the first strength, unless the mean log Z-hat of its pilots is clearly lower."""
@@ -193,12 +232,20 @@ class TemperedRBMPath(Path):
     def _learn(self, rng: np.random.Generator) -> Knots:
         if self._learned is not None:
             return self._learned
-        rates = self.base_rates, self._hidden_rates
-        return learn_knots(self.machine, *rates, rng, self._pool)
+        base = self._base
+        if base is None:
+            # Which modes there are is a matter of chance, which the spread between chains is to
+            # count: every chain takes a sample of them.
+            chosen = rng.integers(len(self.modes.bounds), size=len(self.modes.bounds))
+            chosen = chosen[rng.integers(len(chosen), size=EXAMPLES)]
+            base = base_rates(self.machine, draw_from(self.modes, chosen, rng))
+        return learn_knots(self.machine, *base, rng, self._pool)
 
     def _schedule(self, particles: Tempered) -> BiasSchedule:
+        return self._schedule_of(int(particles.seeds[0]))
+
+    def _schedule_of(self, seed: int) -> BiasSchedule:
         """Return the biases of a chain, which it learns when they are first needed."""
-        seed = int(particles.seeds[0])
         if seed not in self._schedules:
             learned = self._learn(np.random.default_rng(seed))
             self._schedules[seed] = BiasSchedule(learned.between(self.data_bias_strength))
@@ -206,15 +253,15 @@ class TemperedRBMPath(Path):
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Tempered, float]:
         """Toss a coin for each visible unit; Z_0 is a product over units."""
-        seeds = np.full(size, rng.integers(2**63))
-        bits = (rng.random((size, len(self.base_rates))) < self.base_rates).astype(np.uint8)
+        seed = int(rng.integers(2**63))
+        schedule = self._schedule_of(seed)
+        layers = schedule.knots.visible[0], schedule.knots.hidden[0]
+        bits = (rng.random((size, len(layers[0]))) < expit(layers[0])).astype(np.uint8)
         with one_blas_thread():
             products = bits.astype(np.float32) @ self._weights
-        particles = Tempered(bits, products, np.zeros((size, 0), dtype=np.float32), seeds)
-        schedule = self._schedule(particles)
-        layers = schedule.knots.visible[0], schedule.knots.hidden[0]
         log_evidence = sum(float(np.logaddexp(0, bias).sum()) for bias in layers)
-        return particles._replace(linear=schedule.linear(bits)), log_evidence
+        linear = schedule.linear(bits)
+        return Tempered(bits, products, linear, np.full(size, seed)), log_evidence
 
     def particle_bytes(self) -> int:
         """Return about how much memory a particle takes."""
@@ -282,6 +329,11 @@ class TemperedRBMPath(Path):
     def posterior(self, rng: np.random.Generator, particles: Tempered) -> dict[str, np.ndarray]:
         """Return visible bits, (draw, unit)."""
         return {self.name: particles.bits}
+
+    def search(self, particles: Sequence[Tempered], log_evidences: np.ndarray) -> dict[str, Any]:
+        """Look for modes that the particles of all chains have missed."""
+        bits = np.vstack([chain.bits for chain in particles])
+        return search(self.machine, self.modes, bits, log_evidences)
 
     def _log_ratio(self, particles: Tempered, old: float, new: float) -> np.ndarray:
         """Return log f_new - log f_old of each particle."""

@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
-from pymc_arm.algorithm.arm import initialize, iterate, run
+from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.algorithm.state import State
 from pymc_arm.arguments import check_count
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
 from pymc_arm.families.rbm.knots import BETAS, BaseRates, Knots, base_rates, learn_knots
@@ -65,15 +66,12 @@ DATA_BIAS_STRENGTHS = (1.0, 0.7)
 PILOT_MARGIN = 1.0
 PILOT_RUNS = 4
 PILOT_PARTICLES = 50
-PILOT_THRESHOLD = 0.98
+PILOT_SETTINGS = {**TEMPERED_SETTINGS, "threshold": 0.98}
 
-# Without data: ascents from random starts, and from particles of a pilot run on the straight path
-# and of one that keeps the means of the modes so far. Particles above this beta are near to modes.
+# Without data: ascents from random starts, and particles of the pilot runs after them.
 RANDOM_STARTS = 300
-EXPLORING_STRENGTHS = (0.0, 1.0)
 EXPLORING_PARTICLES = 100
-EXPLORING_BETA = 0.3
-# What is drawn from modes in the place of data.
+# What is drawn from modes or pilots in the place of data.
 EXAMPLES = 1000
 
 FIRST_STEP = 1e-3
@@ -180,50 +178,53 @@ class TemperedRBMPath(Path):
         self._schedules: dict[int, BiasSchedule] = {}
         #: Biases that all chains share; None if every chain learns its own.
         self._learned: Knots | None = None
-        self._base: BaseRates | None = None
+        rng = np.random.default_rng(0)  # the path of a machine is no matter of luck, nor of the seed
         if data is None:
-            self.modes = self._explore()
+            self._base, self.modes = self._explore(rng)
         else:
             examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
             self._base = base_rates(machine, examples)
-            self.modes = modes_near(machine, examples, np.random.default_rng(0))
+            self.modes = modes_near(machine, examples, rng)
         self.data_bias_strength = (
             self._better_strength() if data_bias_strength is None else data_bias_strength
         )
 
-    def _explore(self) -> Modes:
-        """Return modes of the machine: from random starts, and from particles of pilot runs.
+    def _explore(self, rng: np.random.Generator) -> tuple[BaseRates, Modes]:
+        """Return base rates and modes of the machine, by pilot runs from several starts.
 
-        Always the same ones, for a machine.
+        First on the straight path, from the rates of modes and from those that visible units have
+        by themselves; then from the means of what these have found, by their Z-hat.
         """
-        rng = np.random.default_rng(0)
-        self.modes = ascend(self.machine, random_hidden(self.machine, rng, RANDOM_STARTS))
-        settings = self.settings(threshold=PILOT_THRESHOLD)
-        for data_bias_strength in EXPLORING_STRENGTHS:
-            trial = copy.copy(self)
-            trial.data_bias_strength, trial._schedules = data_bias_strength, {}
-            start = initialize(trial, rng, EXPLORING_PARTICLES)
-            seen = [
-                state.particles.bits
-                for state, _ in iterate(trial, rng, start, settings)
-                if state.position.beta > EXPLORING_BETA
-            ]
-            found = modes_near(self.machine, np.vstack(seen), rng)
-            self.modes = join_modes(self.modes, found)
-        return self.modes
+        modes = ascend(self.machine, random_hidden(self.machine, rng, RANDOM_STARTS))
+        some = draw_from(modes, rng.integers(len(modes.bounds), size=EXAMPLES), rng)
+        alone = (rng.random(some.shape) < expit(self.machine.a)).astype(np.uint8)
+        ended: list[State] = []
+        for examples, data_bias_strength in ((some, 0.0), (alone, 0.0), *((None, 1.0),) * 2):
+            drawn = _draw_pooled(ended, rng) if examples is None else examples
+            trial = self._trial(base_rates(self.machine, drawn), data_bias_strength)
+            pilot = run(trial, rng, EXPLORING_PARTICLES, **PILOT_SETTINGS)
+            ended.append(pilot.state)
+            modes = join_modes(modes, modes_near(self.machine, pilot.state.particles.bits, rng))
+        return base_rates(self.machine, _draw_pooled(ended, rng)), modes
+
+    def _trial(
+        self, base: BaseRates, data_bias_strength: float, learned: Knots | None = None
+    ) -> "TemperedRBMPath":
+        """Return a path of the same machine from other base rates."""
+        trial = copy.copy(self)
+        trial._base, trial._learned, trial._schedules = base, learned, {}
+        trial.data_bias_strength = data_bias_strength
+        return trial
 
     def _better_strength(self) -> float:
         """Return the first strength, unless the mean log Z-hat of its pilots is clearly lower."""
         # Always the same runs: the path of a machine is no matter of luck, nor of the seed.
         rng = np.random.default_rng(0)
-        settings = {**TEMPERED_SETTINGS, "threshold": PILOT_THRESHOLD}
         learned = self._learn(rng)
         found = []
         for data_bias_strength in DATA_BIAS_STRENGTHS:
-            trial = copy.copy(self)
-            trial.data_bias_strength, trial._schedules = data_bias_strength, {}
-            trial._learned = learned
-            pilots = [run(trial, rng, PILOT_PARTICLES, **settings) for _ in range(PILOT_RUNS)]
+            trial = self._trial(self._base, data_bias_strength, learned)
+            pilots = [run(trial, rng, PILOT_PARTICLES, **PILOT_SETTINGS) for _ in range(PILOT_RUNS)]
             found.append(np.mean([pilot.log_evidence for pilot in pilots]))
         return (
             DATA_BIAS_STRENGTHS[0] if found[0] > found[1] - PILOT_MARGIN else DATA_BIAS_STRENGTHS[1]
@@ -232,14 +233,7 @@ class TemperedRBMPath(Path):
     def _learn(self, rng: np.random.Generator) -> Knots:
         if self._learned is not None:
             return self._learned
-        base = self._base
-        if base is None:
-            # Which modes there are is a matter of chance, which the spread between chains is to
-            # count: every chain takes a sample of them.
-            chosen = rng.integers(len(self.modes.bounds), size=len(self.modes.bounds))
-            chosen = chosen[rng.integers(len(chosen), size=EXAMPLES)]
-            base = base_rates(self.machine, draw_from(self.modes, chosen, rng))
-        return learn_knots(self.machine, *base, rng, self._pool)
+        return learn_knots(self.machine, *self._base, rng, self._pool)
 
     def _schedule(self, particles: Tempered) -> BiasSchedule:
         return self._schedule_of(int(particles.seeds[0]))
@@ -347,3 +341,12 @@ class TemperedRBMPath(Path):
         self._pool.run(tile_ratio, len(out), work=particles.products.size)
         out += particles.linear @ (schedule.knots.shares(new) - schedule.knots.shares(old))
         return out
+
+
+def _draw_pooled(ended: Sequence[State], rng: np.random.Generator) -> np.ndarray:
+    """Draw visible states from the particles of several runs, by their weights and Z-hat."""
+    log_weights = [state.log_weights + state.log_evidence for state in ended]
+    bits = np.vstack([state.particles.bits for state in ended])
+    chosen = rng.choice(len(bits), size=EXAMPLES, p=softmax(np.concatenate(log_weights)))
+    drawn: np.ndarray = bits[chosen]
+    return drawn

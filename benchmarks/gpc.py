@@ -30,7 +30,10 @@ TRUTHS = {None: (-105.8359, 0.0006), 100: (-38.0650, 0.0012), 50: (-26.5182, 0.0
 METHODS: dict[str, tuple[dict, dict]] = {
     "rm": ({"lookahead": None}, {"variant": "rm", "resample_threshold": 0.9}),
     "arm": ({"lookahead": None}, {"variant": "arm", "threshold": 0.7, "max_rounds": 10}),
-    "anticipate": ({"lookahead": None}, {"variant": "anticipate", "threshold": 0.7, "max_rounds": 10}),
+    "anticipate": (
+        {"lookahead": None},
+        {"variant": "anticipate", "threshold": 0.7, "max_rounds": 10},
+    ),
     "look-ahead": ({"lookahead": "ep"}, {"variant": "arm"}),
     # ARM decides on the numbers of particles in a run of its own, before the one that counts.
     "pilot": ({"lookahead": None}, {"allocation": "pilot", "threshold": 0.7, "max_rounds": 10}),
@@ -178,7 +181,9 @@ def main_growth(arguments: list[str]) -> None:
     seconds = []
     for size in options.sizes:
         chosen = order[:size]
-        path = GPCPath(covariance[np.ix_(chosen, chosen)], labels[chosen], lookahead=None, threads=1)
+        path = GPCPath(
+            covariance[np.ix_(chosen, chosen)], labels[chosen], lookahead=None, threads=1
+        )
         seconds.append(
             best_time(
                 lambda path=path: run(path, np.random.default_rng(0), 1024, **settings),

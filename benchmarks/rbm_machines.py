@@ -126,9 +126,9 @@ def _blocks(parts: list[Trained]) -> Trained:
     rows, columns = (np.cumsum([0, *(p.machine.W.shape[axis] for p in parts)]) for axis in (0, 1))
     weights = np.zeros((rows[-1], columns[-1]))
     for number, part in enumerate(parts):
-        weights[
-            rows[number] : rows[number + 1], columns[number] : columns[number + 1]
-        ] = part.machine.W
+        weights[rows[number] : rows[number + 1], columns[number] : columns[number + 1]] = (
+            part.machine.W
+        )
     biases = (np.concatenate([getattr(p.machine, name) for p in parts]) for name in ("a", "b"))
     fewest = min(len(part.data) for part in parts)
     data = np.hstack([part.data[:fewest] for part in parts])
@@ -153,7 +153,9 @@ MACHINES: dict[str, Callable[[], Trained]] = {
     "digits-cd25-16": lambda: _enumerated(_digits(), 16, steps=25, updates=2000),
     "digits-pcd-16": lambda: _enumerated(_digits(), 16, steps=1, persistent=True),
     "bars-cd1-16": lambda: _enumerated(_bars(6, 3000, 1), 16, steps=1, rate=0.1, updates=6000),
-    "clusters-pcd-14": lambda: _enumerated(_clusters(100, 8, 3000, 2), 14, steps=5, persistent=True),
+    "clusters-pcd-14": lambda: _enumerated(
+        _clusters(100, 8, 3000, 2), 14, steps=5, persistent=True
+    ),
     "clusters-cd1-16": lambda: _enumerated(_clusters(60, 20, 3000, 3), 16, steps=1, rate=0.1),
     "strokes-cd1-14": lambda: _enumerated(_strokes(3000, 4), 14, steps=1),
     "strokes-pcd-16": lambda: _enumerated(_strokes(3000, 4), 16, steps=1, persistent=True),

@@ -178,7 +178,9 @@ class TemperedRBMPath(Path):
         self._schedules: dict[int, BiasSchedule] = {}
         #: Biases that all chains share; None if every chain learns its own.
         self._learned: Knots | None = None
-        rng = np.random.default_rng(0)  # the path of a machine is no matter of luck, nor of the seed
+        rng = np.random.default_rng(
+            0
+        )  # the path of a machine is no matter of luck, nor of the seed
         if data is None:
             self._base, self.modes = self._explore(rng)
         else:

@@ -101,7 +101,7 @@ def _clusters(units: int, kinds: int, count: int, seed: int) -> np.ndarray:
 
 
 def _strokes(count: int, seed: int) -> np.ndarray:
-    """Return 28 x 28 images of ten kinds, each three thick strokes, shifted and flipped a little."""
+    """Return 28 x 28 images of ten kinds, each of three thick strokes that vary a little."""
     rng = np.random.default_rng(seed)
     grid = np.stack(np.meshgrid(np.arange(28), np.arange(28), indexing="ij"), axis=-1)
     ends = rng.uniform(5, 22, (10, 3, 2, 2))

@@ -179,7 +179,7 @@ def sequential_rows(setting: Setting, seed: int) -> Iterator[Row]:
 
 
 def package_rows(setting: Setting, seed: int) -> Iterator[Row]:
-    """Run the sweeps and order of the package on the plain path, and its default, the look-ahead."""
+    """Run the sweeps and order of the package on the plain path, and with its look-ahead."""
     covariance, labels = setting.problem.covariance(), setting.problem.labels
     for name, options, sizes in (
         ("ARM, package sweeps", {"lookahead": None}, setting.particles),

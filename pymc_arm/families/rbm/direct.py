@@ -46,12 +46,13 @@ def rbm(
     random_seed
         Seed of everything random.
     data
-        Training data, (example, visible unit), zeros and ones.
+        Training data, (example, visible unit), zeros and ones; the machine finds its own base
+        rates without.
     path
-        ``"tempered"`` turns up the weights of the whole machine, from the base rates of the data;
-        see :class:`TemperedRBMPath`. ``"units"`` is the paper's: units come in one at a time; see
-        :class:`RBMPath`. ``"auto"`` is the first if there are data, and neither an option of the
-        second nor ``variant="reseed"`` is given.
+        ``"tempered"`` turns up the weights of the whole machine, from base rates; see
+        :class:`TemperedRBMPath`. ``"units"`` is the paper's: units come in one at a time; see
+        :class:`RBMPath`. ``"auto"`` is the first, unless an option of the second or
+        ``variant="reseed"`` is given.
     gibbs_steps
         Gibbs steps in a move: by default one on the tempered path, and the paper's ten otherwise.
     threads, layer, order, lookahead, strength, reseed_transitions

@@ -2,7 +2,7 @@
 
 All units are there from the start, but without weights between the layers: each is on with its
 base rate, that of the data for visible units, and the one that the data bring about for hidden
-units. Then
+units. Without data, what pilot runs have found takes their place. Then
 
     log f_beta(x) = A_beta^T x + sum_h softplus(L_beta,h + beta W_h^T x),
 
@@ -129,7 +129,7 @@ class TemperedRBMPath(Path):
         The machine whose log Z is wanted.
     data
         Training data, (example, visible unit), zeros and ones: where the base rates come from.
-        Without data, from modes that mean-field ascents find; see
+        Without data, from pilot runs that start at modes of the machine; see
         :mod:`pymc_arm.families.rbm.modes`.
     gibbs_steps
         The number of Gibbs steps at each temperature.

@@ -10,6 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from pymc_arm.estimation.estimate import Evidence
+
 __all__ = ["FullSpace", "Refinable", "RefinementSpace", "Searchable", "StartedElsewhere"]
 
 
@@ -73,8 +75,8 @@ class StartedElsewhere(Protocol):
 class Searchable(Protocol):
     """A path without a continuous space that has a search for modes of its own."""
 
-    def search(self, particles: Sequence[Any], log_evidences: np.ndarray) -> dict[str, Any]:
-        """Return what a search for modes says of the particles and log Z-hat of all chains.
+    def search(self, particles: Sequence[Any], evidence: Evidence) -> dict[str, Any]:
+        """Return what a search for modes says of the particles of all chains and of their log Z.
 
         That is fields of :class:`pymc_arm.running.summary.RunSummary`: ``modes_found``, and, if
         particles have missed some, ``missed_log_mass`` and the shares.

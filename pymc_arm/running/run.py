@@ -247,7 +247,7 @@ def _refine(
         return chains, {}
     clouds = [chain.particles for chain in chains]
     if isinstance(path, Searchable):
-        return chains, path.search(clouds, np.array([chain.log_evidence for chain in chains]))
+        return chains, path.search(clouds, estimate_chains(chains).sampling)
     if not isinstance(path, Refinable):
         return chains, {}
     spaces = path.spaces(clouds[0])

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import entr, expit, logit, logsumexp, softmax
 
+from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.running.processors import one_blas_thread
 
@@ -156,9 +157,7 @@ def particle_shares(modes: Modes, bits: np.ndarray) -> np.ndarray:
     return shares
 
 
-def search(
-    machine: Machine, modes: Modes, bits: np.ndarray, log_evidences: np.ndarray
-) -> dict[str, Any]:
+def search(machine: Machine, modes: Modes, bits: np.ndarray, evidence: Evidence) -> dict[str, Any]:
     """Compare chains with what a mixture of modes says: of log Z, and of the shares of modes.
 
     Parameters
@@ -169,8 +168,8 @@ def search(
         Modes that are known; those near the particles are added.
     bits
         Particles at the end of all chains, (particle, unit).
-    log_evidences
-        log Z-hat of each chain.
+    evidence
+        log Z of the run, with its error.
 
     Returns
     -------
@@ -183,10 +182,8 @@ def search(
     modes = join_modes(modes, modes_near(machine, bits, rng))
     found: dict[str, Any] = {"modes_found": len(modes.bounds)}
     weighed = weigh(machine, modes, rng)
-    pooled = float(logsumexp(log_evidences) - np.log(len(log_evidences)))
-    spread = np.std(np.exp(log_evidences - pooled), ddof=1) if len(log_evidences) > 1 else 0.0
-    error = np.hypot(weighed.standard_error, spread / np.sqrt(len(log_evidences)))
-    gap = weighed.log_evidence - pooled
+    error = np.hypot(weighed.standard_error, evidence.standard_error)
+    gap = weighed.log_evidence - evidence.log_evidence
     if not gap > max(ALARM * error, SMALLEST_GAP):
         return found
     shares = particle_shares(modes, bits)

@@ -32,6 +32,7 @@ from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import State
 from pymc_arm.arguments import check_count
+from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
 from pymc_arm.families.rbm.knots import BETAS, BaseRates, Knots, base_rates, learn_knots
 from pymc_arm.families.rbm.machine import Machine, as_bits
@@ -326,10 +327,10 @@ class TemperedRBMPath(Path):
         """Return visible bits, (draw, unit)."""
         return {self.name: particles.bits}
 
-    def search(self, particles: Sequence[Tempered], log_evidences: np.ndarray) -> dict[str, Any]:
+    def search(self, particles: Sequence[Tempered], evidence: Evidence) -> dict[str, Any]:
         """Look for modes that the particles of all chains have missed."""
         bits = np.vstack([chain.bits for chain in particles])
-        return search(self.machine, self.modes, bits, log_evidences)
+        return search(self.machine, self.modes, bits, evidence)
 
     def _log_ratio(self, particles: Tempered, old: float, new: float) -> np.ndarray:
         """Return log f_new - log f_old of each particle."""

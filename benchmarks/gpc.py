@@ -28,12 +28,15 @@ LOG_LENGTH, LOG_AMPLITUDE = 4.85, 5.1
 TRUTHS = {None: (-105.8359, 0.0006), 100: (-38.0650, 0.0012), 50: (-26.5182, 0.0009)}
 # RM resamples below 0.9 R as in the paper. For ARM the paper has i_max = 50; 0.7 and 10 are ours.
 METHODS: dict[str, tuple[dict, dict]] = {
-    "rm": ({}, {"variant": "rm", "resample_threshold": 0.9}),
-    "arm": ({}, {"variant": "arm", "threshold": 0.7, "max_rounds": 10}),
-    "anticipate": ({}, {"variant": "anticipate", "threshold": 0.7, "max_rounds": 10}),
+    "rm": ({"lookahead": None}, {"variant": "rm", "resample_threshold": 0.9}),
+    "arm": ({"lookahead": None}, {"variant": "arm", "threshold": 0.7, "max_rounds": 10}),
+    "anticipate": (
+        {"lookahead": None},
+        {"variant": "anticipate", "threshold": 0.7, "max_rounds": 10},
+    ),
     "look-ahead": ({"lookahead": "ep"}, {"variant": "arm"}),
     # ARM decides on the numbers of particles in a run of its own, before the one that counts.
-    "pilot": ({}, {"allocation": "pilot", "threshold": 0.7, "max_rounds": 10}),
+    "pilot": ({"lookahead": None}, {"allocation": "pilot", "threshold": 0.7, "max_rounds": 10}),
 }
 
 
@@ -178,7 +181,9 @@ def main_growth(arguments: list[str]) -> None:
     seconds = []
     for size in options.sizes:
         chosen = order[:size]
-        path = GPCPath(covariance[np.ix_(chosen, chosen)], labels[chosen], threads=1)
+        path = GPCPath(
+            covariance[np.ix_(chosen, chosen)], labels[chosen], lookahead=None, threads=1
+        )
         seconds.append(
             best_time(
                 lambda path=path: run(path, np.random.default_rng(0), 1024, **settings),
@@ -191,7 +196,7 @@ def main_growth(arguments: list[str]) -> None:
     print(f"time of a run of RM grows as n^{time_exponent:.2f}; the sweeps alone would be n^3")
 
     chosen = order[: options.sizes[0]]
-    path = GPCPath(covariance[np.ix_(chosen, chosen)], labels[chosen], threads=1)
+    path = GPCPath(covariance[np.ix_(chosen, chosen)], labels[chosen], lookahead=None, threads=1)
     bytes_used = []
     for particles in options.particles:
         tracemalloc.start()
@@ -267,7 +272,7 @@ def main_order(arguments: list[str]) -> None:
             "given": "given",
             "random": "random",
             "reversed": informative[::-1],
-            "pivots": GPCPath(covariance, labels, threads=1).order,
+            "pivots": GPCPath(covariance, labels, lookahead=None, threads=1).order,
         }
         deviations = {}
         for name, order in orders.items():

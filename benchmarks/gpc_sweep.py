@@ -58,7 +58,8 @@ def main_sweep(arguments: list[str]) -> None:
         "one BLAS thread"
     )
     for dtype in (np.float32, np.float64):
-        paths = [GPCPath(covariance, labels, dtype=dtype, threads=count) for count in (1, 2)]
+        plain = {"lookahead": None, "dtype": dtype}
+        paths = [GPCPath(covariance, labels, threads=count, **plain) for count in (1, 2)]
         particles = np.abs(rng.normal(size=(size, options.particles))).astype(dtype)
         moved = np.empty_like(particles)
         matrix, shift = GrowingPrecision(paths[0].sequence, dtype).at(size)

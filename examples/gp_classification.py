@@ -31,7 +31,6 @@ def main(draws: int) -> None:
                 covariance,
                 labels,
                 draws=draws,
-                lookahead="ep",
                 random_seed=1,
                 progressbar=False,
             )

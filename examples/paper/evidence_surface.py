@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for row, amplitude in enumerate(amplitudes):
             for column, length in enumerate(lengths):
                 covariance = problem.covariance(length, amplitude)
-                path = GPCPath(covariance, problem.labels, order="random", random_seed=0)
+                path = GPCPath(
+                    covariance, problem.labels, lookahead=None, order="random", random_seed=0
+                )
                 estimates = [
                     run(
                         path,

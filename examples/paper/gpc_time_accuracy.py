@@ -47,7 +47,7 @@ ARM = {
 STYLES = {
     "ARM": ("C3", "o", "-"),
     "RM": ("C1", "s", "-"),
-    "ARM, package default": ("C6", "p", "-"),
+    "ARM, package sweeps": ("C6", "p", "-"),
     "ARM, EP look-ahead*": ("C4", "*", "-"),
     "SMC, no moves": ("C5", "x", "-"),
     "AIS HMC from p": ("C7", "v", "--"),
@@ -148,7 +148,9 @@ def make_settings(name: str, problems: Sequence[str]) -> Iterator[Setting]:
 def sequential_rows(setting: Setting, seed: int) -> Iterator[Row]:
     """Run RM and ARM as in the paper, and SMC without moves in ARM's time."""
     covariance, labels = setting.problem.covariance(), setting.problem.labels
-    plain = GPCPath(covariance, labels, kernel="slice", order="random", random_seed=seed)
+    plain = GPCPath(
+        covariance, labels, lookahead=None, kernel="slice", order="random", random_seed=seed
+    )
     run(plain, np.random.default_rng(0), 10, **RM)
     for particles, runs in setting.particles:
         label = f"R = {particles}"
@@ -177,10 +179,10 @@ def sequential_rows(setting: Setting, seed: int) -> Iterator[Row]:
 
 
 def package_rows(setting: Setting, seed: int) -> Iterator[Row]:
-    """Run what the package does by default, and its look-ahead."""
+    """Run the sweeps and order of the package on the plain path, and with its look-ahead."""
     covariance, labels = setting.problem.covariance(), setting.problem.labels
     for name, options, sizes in (
-        ("ARM, package default", {}, setting.particles),
+        ("ARM, package sweeps", {"lookahead": None}, setting.particles),
         ("ARM, EP look-ahead*", {"lookahead": "ep"}, setting.lookahead),
     ):
         path = GPCPath(covariance, labels, **options)

@@ -71,8 +71,10 @@ def acceptances(setting: Setting, kernel: str, seed: int) -> Iterator[tuple[floa
 def arm_rows(setting: Setting, seed: int) -> Iterator[Row]:
     """Run RM, and ARM with each threshold and number of rounds, on the paper's path and on ours."""
     covariance, labels = setting.problem.covariance(), setting.problem.labels
-    plain = GPCPath(covariance, labels, kernel="slice", order="random", random_seed=seed)
-    default = GPCPath(covariance, labels)
+    plain = GPCPath(
+        covariance, labels, lookahead=None, kernel="slice", order="random", random_seed=seed
+    )
+    default = GPCPath(covariance, labels, lookahead=None)
     for path in (plain, default):
         run(path, np.random.default_rng(0), 10, **RM)
     methods: list[tuple[str, str, GPCPath, dict[str, Any]]] = [

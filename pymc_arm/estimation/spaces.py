@@ -10,7 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-__all__ = ["FullSpace", "Refinable", "RefinementSpace", "StartedElsewhere"]
+from pymc_arm.estimation.estimate import Evidence
+
+__all__ = ["FullSpace", "Refinable", "RefinementSpace", "Searchable", "StartedElsewhere"]
 
 
 class RefinementSpace(Protocol):
@@ -71,6 +73,18 @@ class StartedElsewhere(Protocol):
 
     def prior_particles(self, rng: np.random.Generator, size: int) -> Any:
         """Return prior draws as particles at p_N: where a search for modes starts."""
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """A path without a continuous space that has a search for modes of its own."""
+
+    def search(self, particles: Sequence[Any], evidence: Evidence) -> dict[str, Any]:
+        """Return what a search for modes says of the particles of all chains and of their log Z.
+
+        That is fields of :class:`pymc_arm.running.summary.RunSummary`: ``modes_found``, and, if
+        particles have missed some, ``missed_log_mass`` and the shares.
+        """
 
 
 class FullSpace:

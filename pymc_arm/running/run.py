@@ -24,7 +24,7 @@ from pymc_arm.estimation.estimate import stands
 from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
 from pymc_arm.estimation.modes import Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
-from pymc_arm.estimation.spaces import Refinable, StartedElsewhere
+from pymc_arm.estimation.spaces import Refinable, Searchable, StartedElsewhere
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import Estimates, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
@@ -244,9 +244,13 @@ def _refine(
 
     Returns the chains, and what a search for modes has found.
     """
-    if not isinstance(path, Refinable) or any(chain.particles is None for chain in chains):
+    if any(chain.particles is None for chain in chains):
         return chains, {}
     clouds = [chain.particles for chain in chains]
+    if isinstance(path, Searchable):
+        return chains, path.search(clouds, estimate_chains(chains).sampling)
+    if not isinstance(path, Refinable):
+        return chains, {}
     spaces = path.spaces(clouds[0])
     if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
         return chains, {}

@@ -18,7 +18,7 @@ def gpc(
     chains: int = 4,
     random_seed: Any = None,
     mean: Any = 0.0,
-    lookahead: Literal["ep"] | None = None,
+    lookahead: Literal["ep"] | None = "ep",
     representation: Literal["z", "x"] = "z",
     kernel: Literal["overrelaxed", "slice"] = "overrelaxed",
     relaxation: float = 0.05,
@@ -48,7 +48,8 @@ def gpc(
     mean
         Prior mean, a number or a vector.
     lookahead
-        ``"ep"`` lets every step know the labels to come through EP; far more precise.
+        ``"ep"`` lets every step know the labels to come through EP. None is the paper's path,
+        whose mean squared error x time is hundreds to thousands of times larger.
     representation, kernel, relaxation, sweeps, order, dtype, threads, name
         See :class:`~pymc_arm.families.gpc.path.GPCPath`.
     **settings
@@ -65,7 +66,7 @@ def gpc(
     >>> import numpy as np
     >>> import pymc_arm
     >>> K = np.array([[4.0, 3.0], [3.0, 4.0]])
-    >>> found = pymc_arm.gpc(K, [1, 1], lookahead="ep", random_seed=1, progressbar=False)
+    >>> found = pymc_arm.gpc(K, [1, 1], random_seed=1, progressbar=False)
     >>> exact = np.log(1 / 4 + np.arcsin(3 / 5) / (2 * np.pi))
     >>> bool(abs(found.attrs["log_marginal_likelihood"] - exact) < 0.02)
     True

@@ -72,8 +72,8 @@ class GPCPath(Path):
     sweeps
         Gibbs sweeps in one move.
     lookahead
-        None for the paper's sequence; ``"ep"`` lets every f_n know the labels to come through
-        their EP sites.
+        ``"ep"`` lets every f_n know the labels to come through their EP sites; None is the paper's
+        sequence, which knows nothing of them.
     order
         In which order variables come in: ``"informative"`` (see
         :func:`~pymc_arm.families.gpc.sequence.informative_order`), ``"random"`` as in the paper,
@@ -117,7 +117,7 @@ class GPCPath(Path):
         kernel: Literal["overrelaxed", "slice"] = "overrelaxed",
         relaxation: float = 0.05,
         sweeps: int = 1,
-        lookahead: Literal["ep"] | None = None,
+        lookahead: Literal["ep"] | None = "ep",
         order: Literal["informative", "given", "random"] | Indices[int] = "informative",
         random_seed: Any = None,
         dtype: Any = None,

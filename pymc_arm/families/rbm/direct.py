@@ -46,12 +46,13 @@ def rbm(
     random_seed
         Seed of everything random.
     data
-        Training data, (example, visible unit), zeros and ones.
+        Training data, (example, visible unit), zeros and ones; the machine finds its own base
+        rates without.
     path
-        ``"tempered"`` turns up the weights of the whole machine, from the base rates of the data;
-        see :class:`TemperedRBMPath`. ``"units"`` is the paper's: units come in one at a time; see
-        :class:`RBMPath`. ``"auto"`` is the first if there are data, and neither an option of the
-        second nor ``variant="reseed"`` is given.
+        ``"tempered"`` turns up the weights of the whole machine, from base rates; see
+        :class:`TemperedRBMPath`. ``"units"`` is the paper's: units come in one at a time; see
+        :class:`RBMPath`. ``"auto"`` is the first, unless an option of the second or
+        ``variant="reseed"`` is given.
     gibbs_steps
         Gibbs steps in a move: by default one on the tempered path, and the paper's ten otherwise.
     threads, layer, order, lookahead, strength, reseed_transitions
@@ -105,14 +106,12 @@ def make_path(
     """Return the path of a machine; arguments are those of :func:`rbm` and :class:`RBMPath`."""
     check_choice("path", path, ("auto", "tempered", "units"))
     if path == "auto":
-        path = "units" if data is None or options or variant == "reseed" else "tempered"
+        path = "units" if options or variant == "reseed" else "tempered"
     shared: dict[str, Any] = {"threads": threads, "name": name}
     if gibbs_steps is not None:
         shared["gibbs_steps"] = gibbs_steps
     if path == "units":
         return RBMPath(machine, data=data, random_seed=random_seed, **options, **shared)
-    if data is None:
-        raise ValueError('path="tempered" takes base rates from training data: give data=...')
     if options:
         raise ValueError(f'{", ".join(options)} have a meaning only with path="units".')
     return TemperedRBMPath(machine, data, **shared)

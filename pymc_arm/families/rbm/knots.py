@@ -20,7 +20,13 @@ from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.running.processors import one_blas_thread
 
-__all__ = ["Knots", "learn_knots"]
+__all__ = ["BaseRates", "Knots", "base_rates", "learn_knots"]
+
+# So many rows of data say enough about the hidden units.
+MOST_EXAMPLES = 5000
+# A hidden unit that the data never turn on must still be able to come on.
+SMALLEST_HIDDEN_RATE = 0.01
+
 
 BETAS = (0.5, 0.8)
 CHAINS = 200
@@ -30,6 +36,21 @@ FIRST_RATE = 0.5
 HALVED_AFTER = 10
 # Units that are hardly ever on or off are not to make large leaps.
 LEAST_VARIANCE = 0.02
+
+
+class BaseRates(NamedTuple):
+    """How often each unit of both layers is on."""
+
+    visible: np.ndarray
+    hidden: np.ndarray
+
+
+def base_rates(machine: Machine, examples: np.ndarray) -> BaseRates:
+    """Return the rates of visible units in examples, and of hidden units given them."""
+    visible = (examples.sum(axis=0) + 0.5) / (len(examples) + 1)
+    some = examples[:: -(-len(examples) // MOST_EXAMPLES)]
+    hidden = expit(some @ machine.W + machine.b).mean(axis=0)
+    return BaseRates(visible, np.clip(hidden, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE))
 
 
 class Knots(NamedTuple):

@@ -33,7 +33,8 @@ class Machine:
     b
         Biases of the hidden units; zero by default.
 
-        All may be NumPy arrays, nested lists, or tensors of any library that converts to NumPy.
+        All may be NumPy arrays, nested lists, sparse arrays of SciPy, or tensors of any library
+        that converts to NumPy.
 
     Examples
     --------
@@ -189,8 +190,8 @@ def as_bits(values: Any, units: int, argument: str) -> np.ndarray:
 
 
 def _as_numpy(values: Any) -> np.ndarray:
-    """Convert anything with a NumPy conversion, tensors that carry gradients included."""
-    for method in ("detach", "cpu"):
+    """Convert anything with a NumPy conversion: sparse arrays, tensors that carry gradients."""
+    for method in ("detach", "cpu", "to_dense", "toarray"):
         if hasattr(values, method):
             values = getattr(values, method)()
     return np.asarray(values)

@@ -2,7 +2,7 @@
 
 All units are there from the start, but without weights between the layers: each is on with its
 base rate, that of the data for visible units, and the one that the data bring about for hidden
-units. Then
+units. Without data, what pilot runs have found takes their place. Then
 
     log f_beta(x) = A_beta^T x + sum_h softplus(L_beta,h + beta W_h^T x),
 
@@ -20,19 +20,31 @@ Every temperature is a step of Algorithm 2 on a space that grows by a copy of x,
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.algorithm.state import State
 from pymc_arm.arguments import check_count
+from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
-from pymc_arm.families.rbm.knots import BETAS, Knots, learn_knots
+from pymc_arm.families.rbm.knots import BETAS, BaseRates, Knots, base_rates, learn_knots
 from pymc_arm.families.rbm.machine import Machine, as_bits
+from pymc_arm.families.rbm.modes import (
+    Modes,
+    ascend,
+    draw_from,
+    join_modes,
+    modes_near,
+    random_hidden,
+    search,
+)
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.running.placement import Placement
 from pymc_arm.running.processors import one_blas_thread
@@ -55,12 +67,14 @@ DATA_BIAS_STRENGTHS = (1.0, 0.7)
 PILOT_MARGIN = 1.0
 PILOT_RUNS = 4
 PILOT_PARTICLES = 50
-PILOT_THRESHOLD = 0.98
+PILOT_SETTINGS = {**TEMPERED_SETTINGS, "threshold": 0.98}
 
-# So many rows of data say enough about the hidden units.
-MOST_EXAMPLES = 5000
-# A hidden unit that the data never turn on must still be able to come on.
-SMALLEST_HIDDEN_RATE = 0.01
+# Without data: ascents from random starts, and particles of the pilot runs after them.
+RANDOM_STARTS = 300
+EXPLORING_PARTICLES = 100
+# What is drawn from modes or pilots in the place of data.
+EXAMPLES = 1000
+
 FIRST_STEP = 1e-3
 # A step is at most so many times as long as the one before, from which it is extrapolated.
 LARGEST_GROWTH = 10.0
@@ -116,6 +130,8 @@ class TemperedRBMPath(Path):
         The machine whose log Z is wanted.
     data
         Training data, (example, visible unit), zeros and ones: where the base rates come from.
+        Without data, from pilot runs that start at modes of the machine; see
+        :mod:`pymc_arm.families.rbm.modes`.
     gibbs_steps
         The number of Gibbs steps at each temperature.
     threads, name
@@ -142,7 +158,7 @@ class TemperedRBMPath(Path):
     def __init__(
         self,
         machine: Machine,
-        data: Any,
+        data: Any = None,
         *,
         gibbs_steps: int = 1,
         threads: int | None = None,
@@ -156,35 +172,62 @@ class TemperedRBMPath(Path):
                 "1 (biases that keep the means of the data), or None to find out."
             )
         self.machine, self.name, self.gibbs_steps = machine, name, int(gibbs_steps)
-        examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
-        self.base_rates = (examples.sum(axis=0) + 0.5) / (len(examples) + 1)
-        some = examples[:: -(-len(examples) // MOST_EXAMPLES)]
-        hidden_rates = expit(some @ machine.W + machine.b).mean(axis=0)
-        hidden_rates = np.clip(hidden_rates, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE)
         self._weights = np.ascontiguousarray(machine.W, dtype=np.float32)
         self._pool = TilePool(threads)
         several = self._pool.threads > 1
         self.placement = Placement.SERIAL if several else Placement.THREADS
-        self._hidden_rates = hidden_rates
         self._schedules: dict[int, BiasSchedule] = {}
         #: Biases that all chains share; None if every chain learns its own.
         self._learned: Knots | None = None
+        rng = np.random.default_rng(
+            0
+        )  # the path of a machine is no matter of luck, nor of the seed
+        if data is None:
+            self._base, self.modes = self._explore(rng)
+        else:
+            examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
+            self._base = base_rates(machine, examples)
+            self.modes = modes_near(machine, examples, rng)
         self.data_bias_strength = (
             self._better_strength() if data_bias_strength is None else data_bias_strength
         )
+
+    def _explore(self, rng: np.random.Generator) -> tuple[BaseRates, Modes]:
+        """Return base rates and modes of the machine, by pilot runs from several starts.
+
+        First on the straight path, from the rates of modes and from those that visible units have
+        by themselves; then from the means of what these have found, by their Z-hat.
+        """
+        modes = ascend(self.machine, random_hidden(self.machine, rng, RANDOM_STARTS))
+        some = draw_from(modes, rng.integers(len(modes.bounds), size=EXAMPLES), rng)
+        alone = (rng.random(some.shape) < expit(self.machine.a)).astype(np.uint8)
+        ended: list[State] = []
+        for examples, data_bias_strength in ((some, 0.0), (alone, 0.0), *((None, 1.0),) * 2):
+            drawn = _draw_pooled(ended, rng) if examples is None else examples
+            trial = self._trial(base_rates(self.machine, drawn), data_bias_strength)
+            pilot = run(trial, rng, EXPLORING_PARTICLES, **PILOT_SETTINGS)
+            ended.append(pilot.state)
+            modes = join_modes(modes, modes_near(self.machine, pilot.state.particles.bits, rng))
+        return base_rates(self.machine, _draw_pooled(ended, rng)), modes
+
+    def _trial(
+        self, base: BaseRates, data_bias_strength: float, learned: Knots | None = None
+    ) -> "TemperedRBMPath":
+        """Return a path of the same machine from other base rates."""
+        trial = copy.copy(self)
+        trial._base, trial._learned, trial._schedules = base, learned, {}
+        trial.data_bias_strength = data_bias_strength
+        return trial
 
     def _better_strength(self) -> float:
         """Return the first strength, unless the mean log Z-hat of its pilots is clearly lower."""
         # Always the same runs: the path of a machine is no matter of luck, nor of the seed.
         rng = np.random.default_rng(0)
-        settings = {**TEMPERED_SETTINGS, "threshold": PILOT_THRESHOLD}
         learned = self._learn(rng)
         found = []
         for data_bias_strength in DATA_BIAS_STRENGTHS:
-            trial = copy.copy(self)
-            trial.data_bias_strength, trial._schedules = data_bias_strength, {}
-            trial._learned = learned
-            pilots = [run(trial, rng, PILOT_PARTICLES, **settings) for _ in range(PILOT_RUNS)]
+            trial = self._trial(self._base, data_bias_strength, learned)
+            pilots = [run(trial, rng, PILOT_PARTICLES, **PILOT_SETTINGS) for _ in range(PILOT_RUNS)]
             found.append(np.mean([pilot.log_evidence for pilot in pilots]))
         return (
             DATA_BIAS_STRENGTHS[0] if found[0] > found[1] - PILOT_MARGIN else DATA_BIAS_STRENGTHS[1]
@@ -193,12 +236,13 @@ class TemperedRBMPath(Path):
     def _learn(self, rng: np.random.Generator) -> Knots:
         if self._learned is not None:
             return self._learned
-        rates = self.base_rates, self._hidden_rates
-        return learn_knots(self.machine, *rates, rng, self._pool)
+        return learn_knots(self.machine, *self._base, rng, self._pool)
 
     def _schedule(self, particles: Tempered) -> BiasSchedule:
+        return self._schedule_of(int(particles.seeds[0]))
+
+    def _schedule_of(self, seed: int) -> BiasSchedule:
         """Return the biases of a chain, which it learns when they are first needed."""
-        seed = int(particles.seeds[0])
         if seed not in self._schedules:
             learned = self._learn(np.random.default_rng(seed))
             self._schedules[seed] = BiasSchedule(learned.between(self.data_bias_strength))
@@ -206,15 +250,15 @@ class TemperedRBMPath(Path):
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Tempered, float]:
         """Toss a coin for each visible unit; Z_0 is a product over units."""
-        seeds = np.full(size, rng.integers(2**63))
-        bits = (rng.random((size, len(self.base_rates))) < self.base_rates).astype(np.uint8)
+        seed = int(rng.integers(2**63))
+        schedule = self._schedule_of(seed)
+        layers = schedule.knots.visible[0], schedule.knots.hidden[0]
+        bits = (rng.random((size, len(layers[0]))) < expit(layers[0])).astype(np.uint8)
         with one_blas_thread():
             products = bits.astype(np.float32) @ self._weights
-        particles = Tempered(bits, products, np.zeros((size, 0), dtype=np.float32), seeds)
-        schedule = self._schedule(particles)
-        layers = schedule.knots.visible[0], schedule.knots.hidden[0]
         log_evidence = sum(float(np.logaddexp(0, bias).sum()) for bias in layers)
-        return particles._replace(linear=schedule.linear(bits)), log_evidence
+        linear = schedule.linear(bits)
+        return Tempered(bits, products, linear, np.full(size, seed)), log_evidence
 
     def particle_bytes(self) -> int:
         """Return about how much memory a particle takes."""
@@ -283,6 +327,11 @@ class TemperedRBMPath(Path):
         """Return visible bits, (draw, unit)."""
         return {self.name: particles.bits}
 
+    def search(self, particles: Sequence[Tempered], evidence: Evidence) -> dict[str, Any]:
+        """Look for modes that the particles of all chains have missed."""
+        bits = np.vstack([chain.bits for chain in particles])
+        return search(self.machine, self.modes, bits, evidence)
+
     def _log_ratio(self, particles: Tempered, old: float, new: float) -> np.ndarray:
         """Return log f_new - log f_old of each particle."""
         out = np.empty(len(particles.linear))
@@ -295,3 +344,12 @@ class TemperedRBMPath(Path):
         self._pool.run(tile_ratio, len(out), work=particles.products.size)
         out += particles.linear @ (schedule.knots.shares(new) - schedule.knots.shares(old))
         return out
+
+
+def _draw_pooled(ended: Sequence[State], rng: np.random.Generator) -> np.ndarray:
+    """Draw visible states from the particles of several runs, by their weights and Z-hat."""
+    log_weights = [state.log_weights + state.log_evidence for state in ended]
+    bits = np.vstack([state.particles.bits for state in ended])
+    chosen = rng.choice(len(bits), size=EXAMPLES, p=softmax(np.concatenate(log_weights)))
+    drawn: np.ndarray = bits[chosen]
+    return drawn

@@ -137,7 +137,11 @@ def test_same_result_for_any_number_of_threads():
     covariance += 0.01 * np.eye(80)
     labels = inputs[:, 0] > 0
     found = [
-        run(GPCPath(covariance, labels, threads=threads), np.random.default_rng(5), 700)
+        run(
+            GPCPath(covariance, labels, lookahead=None, threads=threads),
+            np.random.default_rng(5),
+            700,
+        )
         for threads in (1, 2, 3)
     ]
     for other in found[1:]:
@@ -183,7 +187,7 @@ def test_digits_with_lookahead(digits, standard_errors):
 
 def test_digits_without_lookahead(digits, standard_errors):
     problem = digits(10)
-    path = GPCPath(problem.covariance, problem.labels)
+    path = GPCPath(problem.covariance, problem.labels, lookahead=None)
     assert abs(standard_errors(estimates(path, particles=1000), -6.33023)) < 4
 
 

@@ -143,3 +143,20 @@ def test_data_bring_the_tempered_path(machine):
 def test_a_machine_brings_its_biases(machine):
     with pytest.raises(ValueError, match="leave a and b out"):
         rbm(machine, machine.a)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"path": "units"}, {"order": "random", "random_seed": 3}, {"data": "own"}],
+    ids=["default", "units", "order", "data"],
+)
+def test_a_model_runs_as_the_direct_call_does(machine, model, options):
+    if "data" in options:
+        options = {"data": np.random.default_rng(0).integers(2, size=(30, 5))}
+    common = {"draws": 60, "chains": 2, "progressbar": False}
+    seed = {"random_seed": 3}
+    direct = rbm(machine, **{**options, **seed}, **common)
+    found = pymc_arm.sample(model, family_kwargs=options, **seed, **common)
+    for name in ("log_marginal_likelihood", "log_marginal_likelihood_se", "threshold", "move"):
+        assert found.attrs[name] == direct.attrs[name]
+    np.testing.assert_array_equal(found.posterior["pixels"], direct.posterior["x"])

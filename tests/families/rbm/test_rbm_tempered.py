@@ -236,7 +236,6 @@ def test_an_interrupted_run_goes_on(machine, data, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "tempered"}, "give data"),
         ({"path": "scenic"}, "path='scenic'"),
         ({"path": "tempered", "data": [[1] * 9], "strength": 0.5}, 'strength .* path="units"'),
         ({"data": [[1] * 9], "gibbs_steps": 0}, "gibbs_steps=0"),

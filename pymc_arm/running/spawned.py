@@ -167,8 +167,8 @@ def run_spawned(
 ) -> None:
     """Run chains in this process and in ``workers`` - 1 others.
 
-    ``outcomes`` takes what became of them. What a helper that dies, or that can't be started, was to
-    do is done here.
+    ``outcomes`` takes what became of them. What a helper that dies, or that can't be started, was
+    to do is done here.
     """
     waiting = list(starts)
     futures: dict[Future[Any], int] = {}

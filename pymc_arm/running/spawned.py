@@ -68,15 +68,20 @@ class SpawnedWorkers(Executor):
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="pymc_arm-spawned")
         self._own = threading.local()
         self._processes: set[subprocess.Popen[bytes]] = set()
+        # Calls of before the last kill start nothing any more.
+        self._lock, self._kills = threading.RLock(), 0
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Call a function in one of the interpreters."""
-        return self._threads.submit(self._call, cloudpickle.dumps((fn, args, kwargs)))
+        package = cloudpickle.dumps((fn, args, kwargs))
+        return self._threads.submit(self._call, package, self._kills)
 
     def kill(self) -> None:
         """End what is being done; the next call starts new interpreters."""
-        for process in list(self._processes):
-            process.kill()
+        with self._lock:
+            self._kills += 1
+            for process in self._processes:
+                process.kill()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the interpreters when they have done what they were asked."""
@@ -84,8 +89,11 @@ class SpawnedWorkers(Executor):
         for process in list(self._processes):
             self._end(process)
 
-    def _call(self, package: bytes) -> Any:
-        process = self._process()
+    def _call(self, package: bytes, kills: int) -> Any:
+        with self._lock:
+            if kills != self._kills:
+                raise RuntimeError("What was asked of a worker was ended before it began.")
+            process = self._process()
         try:
             pickle.dump(package, process.stdin)  # type: ignore[arg-type]
             process.stdin.flush()  # type: ignore[union-attr]
@@ -121,7 +129,8 @@ class SpawnedWorkers(Executor):
         for stream in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):
                 stream.close()  # type: ignore[union-attr]
-        self._processes.discard(process)
+        with self._lock:
+            self._processes.discard(process)
 
 
 def serve() -> None:
@@ -218,6 +227,9 @@ def run_spawned(
                 progress.finish(number)
             elif not _failed(outcomes):
                 run_here(number, starts[number])
+    except BaseException:
+        helpers.kill()
+        raise
     finally:
         cancel(futures)
         if any(not future.done() for future in futures):

@@ -55,7 +55,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 clean:
-	rm -rf .venv .venv-pymc6 build dist demo docs/_build docs/_static/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-pymc6 build dist demo docs/_build docs/jupyter_execute docs/_static/generated .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 define SMOKE_TEST

@@ -19,8 +19,8 @@ author = "The pymc_arm developers"
 copyright = author
 release = version = pymc_arm.__version__
 
-extensions = ["myst_parser", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
-exclude_patterns = ["_build", "README.md"]
+extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
+exclude_patterns = ["_build", "jupyter_execute", "README.md"]
 
 html_theme = "furo"
 html_title = "pymc_arm"
@@ -31,6 +31,14 @@ html_math_renderer = "mathml"
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
+
+# Notebooks of the gallery are run once, and again when their code changes.
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(HERE / "_build" / ".jupyter_cache")
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_execution_show_tb = True
+nb_merge_streams = True
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -44,7 +44,7 @@ from pymc_arm.running.backends import Runner, make_runner
 from pymc_arm.running.checkpoint.identity import path_identity
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.running.options import Options
-from pymc_arm.running.run import Outcome, PathRun, run_path
+from pymc_arm.running.run import INTERRUPTION, Outcome, PathRun, run_path
 from pymc_arm.wrapped import finish_as_given
 
 __all__ = ["ModelCall", "plan", "sample", "sample_path"]
@@ -292,6 +292,8 @@ class ModelCall:
         From the prior, if a run from a reference has missed something; with all variables, if a
         term turns out to depend on more discrete variables than the sums over them took it to.
         """
+        if outcome.summary.ended_by == INTERRUPTION:
+            return None
         problem = self._check_sums(outcome)
         if problem:
             warnings.warn(

@@ -30,7 +30,7 @@ from pymc_arm.running.forked import Outcome, Starts
 from pymc_arm.running.options import Options
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ModelProgress
-from pymc_arm.running.run import PathRun
+from pymc_arm.running.run import INTERRUPTION, PathRun
 from pymc_arm.sampling import ModelCall
 
 __all__ = ["run_models"]
@@ -52,7 +52,8 @@ CALL_ARGUMENTS = (
 def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
     """Sample the models among these, each with a random stream and a checkpoint of its own.
 
-    If one of them fails the others come to their end.
+    If one of them fails the others come to their end. If the user interrupts, those that have ended
+    are in the error's ``finished``.
     """
     given, models = models, {name: unwrap_model(model) for name, model in models.items()}
     for name, model in models.items():
@@ -77,11 +78,22 @@ def run_models(models: Mapping[str, Any], keywords: Mapping[str, Any]) -> dict[s
         name: ModelCall(given[name], _own_options(shared, place, name), **own, given=others)
         for place, name in enumerate(waiting)
     }
-    if shared.executor is None:
-        ends = {name: _run_alone(calls[name]) for name in waiting}
-    else:
-        with ModelProgress(waiting, shared.progressbar) as progress:
-            ends = _run_together(calls, shared.executor, progress)
+    ends: dict[str, _End] = {}
+    try:
+        if shared.executor is None:
+            _run_in_turn(calls, ends)
+        else:
+            with ModelProgress(waiting, shared.progressbar) as progress:
+                _run_together(calls, shared.executor, progress, ends)
+    except KeyboardInterrupt as interruption:
+        done = {name: end.result for name, end in ends.items() if end.error is None}
+        if not done:
+            raise
+        message = (
+            f"The comparison was interrupted. The results of {sorted(done)} are in this error's "
+            "`finished`: give them to compare in place of their models."
+        )
+        raise ComparisonError(message, done) from interruption
     results = {name: ends.get(name, _End(model)) for name, model in models.items()}
     finished = {name: end.result for name, end in results.items() if end.error is None}
     for name, end in results.items():
@@ -98,6 +110,15 @@ class _End:
     error: Exception | None = None
 
 
+def _run_in_turn(calls: Mapping[str, ModelCall], ends: dict[str, _End]) -> None:
+    """Run models one after another; after one that the user has cut short, no other."""
+    for name, call in calls.items():
+        ends[name] = _run_alone(call)
+        attributes = getattr(ends[name].result, "attrs", {})
+        if attributes.get("ended_by") == INTERRUPTION and len(ends) < len(calls):
+            raise KeyboardInterrupt
+
+
 def _run_alone(call: ModelCall) -> _End:
     options = call.options
     try:
@@ -107,12 +128,14 @@ def _run_alone(call: ModelCall) -> _End:
 
 
 def _run_together(
-    calls: Mapping[str, ModelCall], executor: Executor, progress: ModelProgress
-) -> dict[str, _End]:
-    """Run models with all of their chains on an executor at once."""
+    calls: Mapping[str, ModelCall],
+    executor: Executor,
+    progress: ModelProgress,
+    ends: dict[str, _End],
+) -> None:
+    """Run models with all of their chains on an executor at once; ``ends`` takes their ends."""
     # Chains on threads share this process with the compiler, so neither may disturb the other.
     here = isinstance(executor, ThreadPoolExecutor)
-    ends: dict[str, _End] = {}
     runs: dict[str, PathRun] = {}
     flights: dict[str, _Flight] = {}
     doubted: set[str] = set()
@@ -159,7 +182,6 @@ def _run_together(
         for flight in flights.values():
             cancel(flight.pending)
         raise
-    return ends
 
 
 class _Flight:

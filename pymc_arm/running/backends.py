@@ -2,9 +2,9 @@
 
 Small runs stay in this process. Paths whose work is done under the interpreter's lock go to forked
 processes, which share the compiled path with this one and start in some tens of milliseconds; where
-there is no fork they run one after another. Everything else runs on threads
-(:mod:`pymc_arm.running.placement`). Any :class:`concurrent.futures.Executor` can take their place
-(:mod:`pymc_arm.running.executors`).
+there is no fork new interpreters help (:mod:`pymc_arm.running.spawned`). Everything else runs on
+threads (:mod:`pymc_arm.running.placement`). Any :class:`concurrent.futures.Executor` can take their
+place (:mod:`pymc_arm.running.executors`).
 
 A chain depends on its own generator alone, so that the same seed gives the same bits everywhere.
 """
@@ -25,6 +25,7 @@ from pymc_arm.running.forked import Outcome, Starts, can_fork, run_forked
 from pymc_arm.running.placement import Placement, Preparable, placement_of
 from pymc_arm.running.processors import available_cores, one_blas_thread
 from pymc_arm.running.progress import ChainProgress
+from pymc_arm.running.spawned import can_spawn, run_spawned
 
 __all__ = ["Request", "Runner", "make_runner", "run_chains"]
 
@@ -88,8 +89,26 @@ def run_chains(
     Returns
     -------
     list of Chain
-        None for those that the deadline ended.
+        None for those that the deadline or an interruption (Ctrl-C) ended. An interruption before
+        any chain has ended is raised.
     """
+    outcomes: dict[int, Outcome] = {}
+    try:
+        _run(request, cores, executor, progressbar, outcomes)
+    except KeyboardInterrupt:
+        if not any(isinstance(outcome, Chain) for outcome in outcomes.values()):
+            raise
+    return collect_chains(request.starts, outcomes)
+
+
+def _run(
+    request: Request,
+    cores: int | None,
+    executor: Executor | None,
+    progressbar: bool,
+    outcomes: dict[int, Outcome],
+) -> None:
+    """Run chains, and put what becomes of each into ``outcomes``."""
     path, task, starts = request.path, request.task, request.starts
     workers = min(len(starts), available_cores() if cores is None else cores)
     length = None if path.length is None else path.length - 1
@@ -99,21 +118,24 @@ def run_chains(
         if executor is not None:
             with progress:
                 futures = submit_chains(executor, path, request.recipe or path, task, starts)
-                outcomes = gather(futures, progress, task.deadline)
+                gather(futures, progress, task.deadline, outcomes)
         elif workers > 1 and placement.forks and can_fork():
-            outcomes = _run_here(path, task, starts, progress, SECONDS_BEFORE_FORK)
+            _run_here(path, task, starts, progress, outcomes, SECONDS_BEFORE_FORK)
             if not any(isinstance(outcome, ChainError) for outcome in outcomes.values()):
                 left = _unfinished(starts, outcomes)
                 if left and isinstance(path, Preparable):
                     path.prepare()
-                outcomes.update(run_forked(path, task, left, workers, progress))
+                run_forked(path, task, left, workers, progress, outcomes)
+        elif workers > 1 and placement is Placement.PROCESSES and can_spawn():
+            with progress:
+                recipe = request.recipe or path
+                run_spawned(path, recipe, task, starts, workers, progress, outcomes)
         elif workers == 1 or placement in (Placement.SERIAL, Placement.PROCESSES):
             with progress:
-                outcomes = _run_here(path, task, starts, progress)
+                _run_here(path, task, starts, progress, outcomes)
         else:
             with progress:
-                outcomes = _run_on_threads(path, task, starts, progress, workers)
-    return collect_chains(starts, outcomes)
+                _run_on_threads(path, task, starts, progress, outcomes, workers)
 
 
 def _run_here(
@@ -121,11 +143,11 @@ def _run_here(
     task: Task,
     starts: Starts,
     progress: ChainProgress,
+    outcomes: dict[int, Outcome],
     patience: float = np.inf,
-) -> dict[int, Outcome]:
+) -> None:
     """Run chains one after another, until one fails or patience runs out."""
     end = time.perf_counter() + patience
-    outcomes: dict[int, Outcome] = {}
     for number, start in starts.items():
         if time.perf_counter() >= end:
             break
@@ -139,12 +161,16 @@ def _run_here(
         if not isinstance(outcomes[number], Chain):
             break
         progress.finish(number)
-    return outcomes
 
 
 def _run_on_threads(
-    path: Path, task: Task, starts: Starts, progress: ChainProgress, workers: int
-) -> dict[int, Outcome]:
+    path: Path,
+    task: Task,
+    starts: Starts,
+    progress: ChainProgress,
+    outcomes: dict[int, Outcome],
+    workers: int,
+) -> None:
     """Run chains on threads; they end after the step they are in when something fails."""
     stop = threading.Event()
 
@@ -159,10 +185,9 @@ def _run_on_threads(
     with ThreadPoolExecutor(workers) as pool:
         futures = {pool.submit(work, number, start): number for number, start in starts.items()}
         try:
-            return gather(futures, progress)
-        except BaseException:
+            gather(futures, progress, outcomes=outcomes)
+        finally:
             stop.set()
-            raise
 
 
 def _unfinished(starts: Starts, outcomes: dict[int, Outcome]) -> Starts:

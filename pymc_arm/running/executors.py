@@ -142,13 +142,17 @@ def attempt(
 
 
 def gather(
-    futures: Mapping[Future[Any], int], progress: ChainProgress, deadline: float | None = None
+    futures: Mapping[Future[Any], int],
+    progress: ChainProgress,
+    deadline: float | None = None,
+    outcomes: dict[int, Outcome] | None = None,
 ) -> dict[int, Outcome]:
     """Collect chains as they end; after a failure, wait for those that run, and start no more.
 
     After the deadline those that still run are left to themselves: they end with their step.
+    ``outcomes`` takes what is found, and has it even if this is interrupted.
     """
-    outcomes: dict[int, Outcome] = {}
+    outcomes = {} if outcomes is None else outcomes
     remaining = None if deadline is None else max(0.0, deadline - time.time())
     try:
         for future in as_completed(futures, remaining):

@@ -54,9 +54,14 @@ def can_fork() -> bool:
 
 
 def run_forked(
-    path: Path, task: Task, starts: Starts, workers: int, progress: ChainProgress
-) -> dict[int, Outcome]:
-    """Run chains in ``workers`` processes, and return what became of them, by number.
+    path: Path,
+    task: Task,
+    starts: Starts,
+    workers: int,
+    progress: ChainProgress,
+    outcomes: dict[int, Outcome],
+) -> None:
+    """Run chains in ``workers`` processes, and put what became of them into ``outcomes``.
 
     After a failure no more chains start, but those that run come to their end. The deadline ends
     them in the middle of a step.
@@ -67,7 +72,6 @@ def run_forked(
 
     waiting = list(starts)
     attempts = dict.fromkeys(starts, 0)
-    outcomes: dict[int, Outcome] = {}
     busy: dict[Connection, tuple[_Worker, int]] = {}
 
     def assign(worker: _Worker) -> None:
@@ -83,7 +87,7 @@ def run_forked(
 
     if not starts:
         with progress:
-            return outcomes
+            return
     try:
         for worker in [_Worker(work) for _ in range(min(workers, len(starts)))]:
             assign(worker)
@@ -117,7 +121,6 @@ def run_forked(
     finally:
         for worker, _ in busy.values():
             worker.end()
-    return outcomes
 
 
 def map_forked(function: Callable[[int], Any], count: int, workers: int) -> list[Any]:

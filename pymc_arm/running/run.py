@@ -40,7 +40,7 @@ from pymc_arm.running.placement import Placement, placement_of
 from pymc_arm.running.processors import available_cores, one_blas_thread
 from pymc_arm.running.summary import RunSummary
 
-__all__ = ["Outcome", "PathRun", "bridge_mapper", "describe_modes", "run_path"]
+__all__ = ["INTERRUPTION", "Outcome", "PathRun", "bridge_mapper", "describe_modes", "run_path"]
 
 # Fewer draws than this can't tell how well an approximation fits.
 SMALLEST_CLOUD = 50
@@ -50,6 +50,8 @@ LARGEST_CHAINS = 1000
 # root law, since the error is itself an estimate.
 LARGEST_GROWTH = 1.0
 MARGIN = 1.2
+# What ended a run that the user stopped, by Ctrl-C or by the button of a notebook.
+INTERRUPTION = "interruption"
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,11 @@ class Outcome:
 def run_path(run: "PathRun", runner: Runner) -> Outcome:
     """Run the chains that a run needs, until it needs no more."""
     while run.request is not None:
-        run.receive(runner(run.request))
+        try:
+            run.receive(runner(run.request))
+        except KeyboardInterrupt as interruption:
+            run.explain(interruption)
+            raise
     return run.outcome()
 
 
@@ -132,7 +138,10 @@ class PathRun:
         self._ended_by = ""
 
     def receive(self, ended: Sequence[Chain | None]) -> None:
-        """Take in the chains that were asked for; None are those that the deadline ended."""
+        """Take in the chains that were asked for; None are those that did not end.
+
+        The deadline ended them, or the user did (Ctrl-C); during refining, the user ends that.
+        """
         assert self.request is not None
         options = self._options
         self._requested += len(ended)
@@ -140,12 +149,16 @@ class PathRun:
         if not self._finished:
             raise TimeLimitError(_nothing_finished(options))
         self._refined, self._searched = self._finished, {}
+        interrupted = False
         if options.refine and not self._late():
             with one_blas_thread():
                 generators = self._spare.spawn(len(self._finished))
-                self._refined, self._searched = _refine(
-                    self._path, self._finished, generators, self._workers
-                )
+                try:
+                    self._refined, self._searched = _refine(
+                        self._path, self._finished, generators, self._workers
+                    )
+                except KeyboardInterrupt:
+                    interrupted = True
         integration_error = float(np.mean([c.integration_error for c in self._refined]))
         self._estimates = estimate_chains(
             self._refined,
@@ -155,7 +168,9 @@ class PathRun:
         error = self._estimates.sampling.standard_error
         chains = len(self._finished)
         more = _chains_to_add(error, options.target_se, chains, int(options.chains))
-        if None in ended or (more and self._late()):
+        if interrupted or (None in ended and not self._late()):
+            self._ended_by = INTERRUPTION
+        elif None in ended or (more and self._late()):
             self._ended_by = "time_limit"
         elif not more:
             self._ended_by = "chains" if options.target_se is None else "target_se"
@@ -187,6 +202,14 @@ class PathRun:
             **self._searched,
         )
         return Outcome(chains, self._estimates, summary)
+
+    def explain(self, interruption: KeyboardInterrupt) -> None:
+        """Say what is left of a run that is interrupted before any of its chains has ended."""
+        directory = self._options.directory
+        kept = "No chain had ended, so nothing is kept; checkpoint= keeps what chains have done."
+        if directory is not None:
+            kept = f"What chains had done is in {directory.directory}: go on with resume=True."
+        interruption.add_note(kept)
 
     def _late(self) -> bool:
         return self._deadline is not None and time.time() > self._deadline

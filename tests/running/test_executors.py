@@ -28,7 +28,10 @@ from pymc_arm.running.placement import Placement
 from pymc_arm.testing import GaussianChain
 
 TASK = Task(50, Settings())
-linux = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
+linux = pytest.mark.skipif(
+    sys.platform != "linux" or bool(os.environ.get("PYMC_ARM_NO_FORK")),
+    reason="forks only on Linux, if they are not forbidden",
+)
 
 
 class Slow(GaussianChain):

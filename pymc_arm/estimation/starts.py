@@ -25,7 +25,7 @@ WIDER = 3.0
 # Where an evaluation is cheap there are more climbs, from as many prior draws as from particles
 # drawn towards their middle: a narrow mode inside of a wide one is nearer to it than they are. So
 # many elements may be computed for them, by climbs of so many evaluations.
-CLIMBED = 40_000_000
+CLIMBED = 10_000_000
 EVALUATIONS = 240
 MOST_CLIMBS = 1000
 # Of the prior draws that are looked at, so many are climbed from: the highest, and those that are

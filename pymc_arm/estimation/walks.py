@@ -18,10 +18,10 @@ __all__ = ["find_settled"]
 
 CHAINS = 32
 # Trajectories of a chain, of so many steps; the last quarter of the trajectories is kept.
-TRAJECTORIES = 80
+TRAJECTORIES = 40
 STEPS = 8
 # What all walks evaluate; where that takes more elements than this, there are none.
-WALKED = 40_000_000
+WALKED = 10_000_000
 EVALUATIONS = CHAINS * TRAJECTORIES * STEPS
 # A chain is away from the particles if its squared distances from their mean, in their own
 # covariance, are so many times as large as nearly all of theirs.

@@ -15,6 +15,7 @@ from pymc_arm.algorithm.settings import Settings
 from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.coloring import color_coordinates
 from pymc_arm.models.density import Density
+from pymc_arm.models.graph.loops import has_loop
 from pymc_arm.models.integrate import (
     Grid,
     Reference,
@@ -42,6 +43,8 @@ from pymc_arm.running.placement import Placement
 
 __all__ = ["GenericPath", "Position", "name_term"]
 
+# What a step of a loop on NumPy takes, in elements of its arrays: some 50 microseconds.
+LOOP = 20
 # A step that would leave a smaller effective fraction than this is split by tempering; between
 # this and the threshold, the generate loop is the remedy.
 SMALLEST_FRACTION = 0.3
@@ -345,10 +348,11 @@ class GenericPath(Path):
         if np.sum(~self._discrete) >= SMALLEST_SCORE:
             self.density.gradient.available()
 
-    @property
+    @functools.cached_property
     def work(self) -> int:
-        """How many elements an evaluation of the density computes."""
-        return self.density.work
+        """How many elements an evaluation of the density computes; a loop costs many times that."""
+        graphs = [piece for block in self.density.blocks for piece in block.pieces]
+        return self.density.work * (LOOP if has_loop(graphs) else 1)
 
     def particle_bytes(self) -> int:
         """Return the size of a row of coordinates, and of the terms of a set that moves singly."""

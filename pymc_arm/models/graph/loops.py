@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import vectorize_graph
+from pytensor.graph.traversal import ancestors
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.type import TensorType
@@ -23,7 +24,7 @@ from pymc_arm.models.graph.operations import (
 )
 from pymc_arm.models.graph.program import ArrayFunction, Program
 
-__all__: list[str] = []
+__all__ = ["has_loop"]
 
 
 @array_function.register(Scan)
@@ -181,3 +182,9 @@ class _Loop:
         if not self._batched:
             return array
         return np.moveaxis(np.broadcast_to(array, (size, *array.shape[1:])), 1, 0)
+
+
+def has_loop(graphs: Sequence[Variable]) -> bool:
+    """Whether a scan is a part of graphs."""
+    nodes = (variable.owner for variable in ancestors(graphs))
+    return any(n is not None and isinstance(getattr(n.op, "core_op", n.op), Scan) for n in nodes)

@@ -8,6 +8,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.replace import vectorize_graph
 
 from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.loops import has_loop
 
 STEPS = 6
 NOISE = np.random.default_rng(2).normal(size=STEPS)
@@ -96,3 +97,9 @@ def test_the_gradient_of_a_batch_of_scans_is_that_of_differences(build):
     differences = [(value(POINTS + step * e) - value(POINTS - step * e)) for e in np.eye(3)]
     expected = np.stack(differences, axis=1) / (2 * step)
     np.testing.assert_allclose(gradient(POINTS), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loop_is_seen_where_there_is_one():
+    x = pt.vector("x", shape=(3,))
+    assert has_loop([one_lag(x).sum()])
+    assert not has_loop([pt.exp(x).sum()])

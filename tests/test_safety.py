@@ -9,8 +9,9 @@ import pymc_arm
 
 ROOT = Path(pymc_arm.__file__).parent
 SOURCES = sorted(str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py"))
-# What is sent to a worker of the user's own executor, and nothing that comes from a file.
-SENDS_PICKLES = {"running/executors.py"}
+# What is sent to a worker of the user's own executor, or through a pipe to a process that was
+# started here, and nothing that comes from a file.
+SENDS_PICKLES = {"comparison/simulated.py", "running/executors.py", "running/spawned.py"}
 # The report is written where its user says; html.py draws pictures into memory.
 WRITES_FILES = {"running/checkpoint/journal.py", "demo.py", "reporting.py", "html.py"}
 EVALUATION = {"eval", "exec", "compile", "__import__"}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
-from pymc_arm.estimation.approximation.covariance import shrink
+from pymc_arm.estimation.approximation.covariance import covariance_of, shrink
 from pymc_arm.estimation.starts import LogDensity
 
 __all__ = ["find_settled"]
@@ -111,8 +111,8 @@ def _walk(
 
 def _is_away(path: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Whether the last quarter of each chain is far from all particles."""
-    factor = np.linalg.cholesky(shrink(np.cov(points, rowvar=False), 1e-6))
     center = points.mean(axis=0)
+    factor = np.linalg.cholesky(shrink(covariance_of(points - center), 1e-6))
 
     def distances(of: np.ndarray) -> np.ndarray:
         squared: np.ndarray = np.square(np.linalg.solve(factor, (of - center).T)).sum(axis=0)

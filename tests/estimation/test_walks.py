@@ -14,7 +14,7 @@ def normal(width: float):
     return log_density, lambda points: -points / width**2
 
 
-@pytest.mark.parametrize("dimension", [5, 20])
+@pytest.mark.parametrize("dimension", [1, 5, 20])
 def test_a_wide_part_without_a_summit_is_found(dimension):
     wide, narrow = normal(1.0)[0], normal(0.05)[0]
 

@@ -5,7 +5,14 @@ import pytest
 
 from pymc_arm import DrawsError
 from pymc_arm.estimation.bridge import Bridge
-from pymc_arm.running.given import Given, _block_length, _count_dependence, _cut, _Part, _shift
+from pymc_arm.running.given import (
+    Given,
+    Part,
+    _block_length,
+    _count_dependence,
+    _shift,
+    cut_draws,
+)
 
 
 def given(chains, draws, **more):
@@ -18,7 +25,7 @@ def given(chains, draws, **more):
     [(1, 1000, 4), (1, 120, 2), (2, 100, 2), (4, 1000, 4), (4, 25, 2), (40, 50, 8), (3, 50, 3)],
 )
 def test_parts_have_all_draws_once(chains, draws, parts):
-    found = _cut(given(chains, draws), chains * draws)
+    found = cut_draws(given(chains, draws), chains * draws)
     assert len(found) == parts
     together = np.sort(np.concatenate([part.points for part in found]).ravel())
     np.testing.assert_array_equal(together, np.arange(chains * draws))
@@ -26,16 +33,16 @@ def test_parts_have_all_draws_once(chains, draws, parts):
 
 
 def test_a_single_chain_is_cut_in_time():
-    found = _cut(given(1, 400), 400)
+    found = cut_draws(given(1, 400), 400)
     assert all(np.all(np.diff(part.points[:, 0]) == 1) for part in found)
 
 
 def test_many_draws_are_thinned():
-    assert [len(part.points) for part in _cut(given(2, 9000), 18_000)] == [2000, 2000]
+    assert [len(part.points) for part in cut_draws(given(2, 9000), 18_000)] == [2000, 2000]
 
 
 def test_blocks_do_not_join_chains():
-    (part, _) = _cut(given(6, 20), 30)
+    (part, _) = cut_draws(given(6, 20), 30)
     chains = part.points[:, 0] // 20
     assert all(len(set(chains[part.blocks == block])) == 1 for block in set(part.blocks))
     assert len(part.points) == 60
@@ -43,7 +50,7 @@ def test_blocks_do_not_join_chains():
 
 def test_too_few():
     with pytest.raises(DrawsError, match="There are 99 draws, 33 of each chain"):
-        _cut(given(3, 33), 99)
+        cut_draws(given(3, 33), 99)
 
 
 def test_lengths_of_blocks():
@@ -63,7 +70,7 @@ def test_draws_that_are_alike_count_less():
 
 def test_shifts():
     rng = np.random.default_rng(1)
-    parts = [_Part(rng.normal(size=(500, 3)), np.arange(500)) for _ in range(2)]
+    parts = [Part(rng.normal(size=(500, 3)), np.arange(500)) for _ in range(2)]
     moved = rng.normal(size=(500, 3)) + np.array([0.0, 2.0, 0.0])
     bridge = Bridge(0.0, 1.0, 1.0, 1.0, 1, effective_draws=5000.0, particles=moved)
     names = Given(np.zeros((2, 500, 3)), ["a", "b", "c"])

@@ -348,7 +348,7 @@ class GenericPath(Path):
         if np.sum(~self._discrete) >= SMALLEST_SCORE:
             self.density.gradient.available()
 
-    @functools.cached_property
+    @property
     def work(self) -> int:
         """How many elements an evaluation of the density computes; a loop costs many times that."""
         graphs = [piece for block in self.density.blocks for piece in block.pieces]

@@ -182,3 +182,18 @@ def test_a_wide_part_around_a_narrow_mode_is_weighed_in_many_dimensions(dimensio
     assert abs(idata.attrs["log_marginal_likelihood"] - truth) < 4 * error
     radius = np.sqrt((get_group(idata, "posterior")["x"] ** 2).sum("x_dim_0") / dimension)
     assert abs(float((radius < 0.5).mean()) - 0.9) < 0.02
+
+
+@pytest.mark.statistical
+def test_a_mode_that_few_particles_met_late_is_weighed():
+    # Exploring ends at a sixth of the particles in a mode that has nine tenths of Z.
+    with pm.Model() as model:
+        x = pm.Uniform("x", -5, 5, shape=5)
+        narrow = np.log(9) + 5 * np.log(10) - 50 * pt.sum((x - np.eye(5)[0]) ** 2)
+        pm.Potential("modes", pt.logaddexp(-0.5 * pt.sum(x**2), narrow))
+    inside = np.log(stats.norm.cdf(5) - stats.norm.cdf(-5))
+    truth = 5 * (0.5 * np.log(2 * np.pi) - np.log(10)) + np.log(9 + np.exp(5 * inside))
+    for seed in (1, 3):
+        idata = quiet(model, random_seed=seed)
+        error = idata.attrs["log_marginal_likelihood_se"]
+        assert abs(idata.attrs["log_marginal_likelihood"] - truth) < 4 * error

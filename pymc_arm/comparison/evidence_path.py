@@ -30,8 +30,7 @@ from pymc_arm._compat import InferenceTree, get_group, has_group, unwrap_model
 from pymc_arm.estimation.estimate import ROUNDING
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.models.compiled import ModelPath, compile_model
-from pymc_arm.models.density import Density
-from pymc_arm.models.path import name_term
+from pymc_arm.models.density import Density, name_term
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.sampling import sample_path
 

@@ -1,67 +1,27 @@
-"""One function for all terms of a model, batched over particles.
+"""The log-density of a model as terms: any of them, or weighted sums, at a batch of points.
 
-PyTensor builds ``terms(X, starts, stops)``: for a batch of particles, the terms
-``starts[k]:stops[k]`` of each piece. The slices are arguments, and PyTensor's rewrites push them
-down into the graph, so that one function serves every step and a step pays for what it needs.
-
-A small model whose batched graph is all array operations runs on NumPy at once; any other is
-compiled with numba; what numba can't compile falls back on C.
+:mod:`pymc_arm.models.backend` makes the function that evaluates them.
 """
 
-import logging
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
-from pytensor.compile.mode import get_mode
-from pytensor.graph.replace import vectorize_graph
-from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm._compat import COMPILING
-from pymc_arm.errors import ModelError
-from pymc_arm.models.graph.batching import copy_graphs
+from pymc_arm.models.backend import Slicer, compile_priors, compile_terms
 from pymc_arm.models.graph.gradient import Gradient
-from pymc_arm.models.graph.interpret import compile_with_numpy
-from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.partial_evaluation import GroupedProgram, partial_evaluation
-from pymc_arm.models.graph.program import Program, serialized
-from pymc_arm.models.graph.verification import Reference
-from pymc_arm.models.terms import TermBlock, count_terms
+from pymc_arm.models.graph.program import Program
+from pymc_arm.models.terms import TermBlock
 
-__all__ = ["Density", "LogDensity"]
-
-_log = logging.getLogger("pymc")
+__all__ = ["Density", "GradientOfTerms", "LogDensity", "name_term"]
 
 # Elements of the largest array evaluated at once: small enough that the arrays of one operation
 # stay in the cache, large enough that the cost of a call, some hundred microseconds, does not show.
 CHUNK = 131_072
-# With more terms than this, compiled code gains more in a run than it costs.
-LARGE = 2000
 # How many selections of terms are kept ready for use.
 PREPARED = 512
-
-
-def _take(
-    pieces: Sequence[TensorVariable], starts: TensorVariable, stops: TensorVariable
-) -> Iterator[TensorVariable]:
-    """Return the terms starts[k]:stops[k] of each piece.
-
-    PyTensor takes a slice of a single element for that element, even if the slice is empty.
-    """
-    for number, piece in enumerate(pieces):
-        first, last = starts[number], stops[number]
-        if piece.type.shape == (1,):
-            yield pt.alloc(piece[0], last - first)
-        else:
-            yield piece[first:last]
-
-
-# From starts and stops to the function of the terms between them: a list of (size, width) arrays.
-_Slicer = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], list[np.ndarray]]]
 
 
 class _Restricted(NamedTuple):
@@ -169,7 +129,8 @@ class LogDensity:
         self.blocks = tuple(blocks)
         pieces = [piece for block in blocks for piece in block.pieces]
         self.notes: list[str] = []
-        self._function, self._lengths = self._compile(x, pieces, reference, backend)
+        self._compiled = compile_terms(x, blocks, reference, backend, self.notes)
+        self.backend, self._function, self._lengths = self._compiled
         #: The number of terms of each block, and where they begin.
         owners = np.repeat(np.arange(len(blocks)), [len(block.pieces) for block in blocks])
         self.sizes = np.bincount(owners, self._lengths, len(blocks)).astype(np.int64)
@@ -177,7 +138,7 @@ class LogDensity:
         self._firsts = np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64)
         self._reference = reference
         self._prepared: dict[bytes, _Restricted] = {}
-        self._without_data: _Slicer | None = None
+        self._without_data: Slicer | None = None
         self._prepared_varied: dict[bytes, GroupedProgram | None] = {}
         #: Value and gradient of weighted sums of the terms, where the model has one.
         self.gradient = Gradient(x, pieces, self._lengths, reference, self.notes)
@@ -334,7 +295,7 @@ class LogDensity:
             self._prepared[key] = ready
         return ready
 
-    def _slicer(self, stops: np.ndarray) -> _Slicer:
+    def _slicer(self, stops: np.ndarray) -> Slicer:
         """Return what makes the function of slices of the terms.
 
         Compiled code evaluates all terms, whichever are asked for; priors alone are few.
@@ -343,32 +304,10 @@ class LogDensity:
         if self.backend == "numpy" or stops[data].any() or not data.any():
             return self._function
         if self._without_data is None:
-            self._without_data = self._compile_without_data(~data) or self._function
+            x, pieces = self.gradient.graphs
+            priors = compile_priors(x, pieces, ~data, self._compiled, self._reference, self.notes)
+            self._without_data = priors or self._function
         return self._without_data
-
-    def _compile_without_data(self, chosen: np.ndarray) -> _Slicer | None:
-        """Return the terms of some pieces on NumPy, if it agrees with the compiled code."""
-        x, pieces = self.gradient.graphs
-        some = [piece for piece, mine in zip(pieces, chosen, strict=True) if mine]
-        none, lengths = np.zeros_like(self._lengths), np.where(chosen, self._lengths, 0)
-        try:
-            with COMPILING:
-                function = _interpret(x, copy_graphs(x, some), must_be_quick=True)
-        except Exception as error:  # compilers raise anything: it is noted
-            self._note(f"priors are evaluated with the data: {type(error).__name__}: {error}")
-            return None
-        if function is None:
-            return None
-
-        def restrict(first: np.ndarray, last: np.ndarray) -> Any:
-            return function(first[chosen], last[chosen])
-
-        own, expected = (
-            np.concatenate(slicer(none, lengths)(self._reference), axis=1)
-            for slicer in (restrict, self._function)
-        )
-        same = own.shape == expected.shape and np.allclose(own, expected, equal_nan=True)
-        return restrict if same else None
 
     def _slices(
         self, selection: np.ndarray | None
@@ -388,73 +327,6 @@ class LogDensity:
             width += int(stops[piece] - starts[piece])
         in_order = width == len(selection) and bool(np.all(np.diff(columns) == 1))
         return starts, stops, None if in_order else columns
-
-    def _compile(
-        self,
-        x: TensorVariable,
-        pieces: Sequence[TensorVariable],
-        reference: np.ndarray,
-        backend: str | None,
-    ) -> tuple[_Slicer, np.ndarray]:
-        """Try the best way first; a graph that can't take it falls back, and says so."""
-        attempts = [("numpy", True), ("numba", True), ("numba", False), ("c", False)]
-        if backend is not None:
-            attempts = [attempt for attempt in attempts if attempt[0] == backend]
-        failure: Exception | None = None
-        disagreement: ModelError | None = None
-        lengths = count_terms(x, pieces, reference[0])
-        own = Reference(x, pieces, reference)
-        if not len(own.points) and len(reference):
-            self._note(f"not compared with PyTensor's own function: {own.failure}")
-        for name, batched in attempts:
-            try:
-                if name == "numpy" and backend is None and lengths.sum() > LARGE:
-                    continue
-                copies = copy_graphs(x, pieces)
-                function = (
-                    _interpret(x, copies, must_be_quick=backend is None)
-                    if name == "numpy"
-                    else _compile_joined(x, copies, name, batched)
-                )
-                if function is None:
-                    continue
-                parts = function(np.zeros_like(lengths), lengths)(reference[:2])
-                if np.concatenate(parts, axis=1).shape != (len(reference[:2]), lengths.sum()):
-                    raise ValueError("the graph lost its batch axis")
-                self._compare(name, function, lengths, own)
-            except Exception as error:  # compilers raise anything: it is noted
-                failure = error
-                if isinstance(error, ModelError):
-                    disagreement = error
-                continue
-            self.backend = name
-            if failure is not None:
-                how = "" if batched else ", one particle at a time"
-                self._note(f"evaluated with {name}{how}: {type(failure).__name__}: {failure}")
-            return function, lengths
-        if disagreement is not None:
-            raise disagreement
-        if failure is None:
-            raise ValueError(f"backend={backend!r} can't evaluate this model: leave it out.")
-        raise failure
-
-    def _note(self, text: str) -> None:
-        self.notes.append(text.splitlines()[0][:200])
-        _log.info("pymc_arm: %s", self.notes[-1])
-
-    def _compare(self, name: str, function: _Slicer, lengths: np.ndarray, own: Reference) -> None:
-        """Raise a ModelError if terms are not those of PyTensor."""
-        every = function(np.zeros_like(lengths), lengths)
-        wrong = own.compare(lambda points: np.concatenate(every(points), axis=1))
-        if wrong is None:
-            return
-        owners = np.repeat(np.arange(len(self.blocks)), [len(b.pieces) for b in self.blocks])
-        block = int(np.repeat(owners, lengths)[wrong.place])
-        raise ModelError(
-            f"the log-density of {self.blocks[block].name!r} is {wrong.found:.8g} with {name} at a "
-            f"prior draw, and {wrong.expected:.8g} with PyTensor's own function. Try another "
-            "backend, and please report this model."
-        )
 
 
 def _unless_ones(weights: np.ndarray) -> np.ndarray | None:
@@ -478,100 +350,10 @@ def _add(
     return total
 
 
-def _interpret(
-    x: TensorVariable, pieces: Sequence[TensorVariable], must_be_quick: bool
-) -> _Slicer | None:
-    """Return the function on NumPy, or None if it must be quick and would not be."""
-    rows, starts, stops = _inputs(x, len(pieces))
-    # What is asked for is chosen among the outputs; see _take for those of a single element.
-    sliced = [
-        piece if piece.type.shape == (1,) else piece[starts[number] : stops[number]]
-        for number, piece in enumerate(pieces)
-    ]
-    graphs = vectorize_graph(sliced, {x: rows}) if sliced else []
-    _forget_traces(graphs)
-    program = compile_with_numpy([rows, starts, stops], *graphs)
-    if must_be_quick and not program.vectorized:
-        return None
-
-    def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
-        wanted = np.flatnonzero(last > first).tolist()
-        if not wanted:
-            return lambda points: [np.empty((len(points), 0))]
-        function = program.bind(first, last, outputs=wanted)
-        return function if program.vectorized else serialized(function)
-
-    return restrict
-
-
-def _compile_joined(
-    x: TensorVariable, pieces: Sequence[TensorVariable], backend: str, batched: bool
-) -> _Slicer:
-    """Return the function that a compiler makes, for all particles or for one at a time."""
-    rows, starts, stops = _inputs(x, len(pieces))
-    output = pt.concatenate(list(_take(pieces, starts, stops))) if pieces else pt.zeros(0)
-    inputs, graph = [x, starts, stops], output
-    if batched:
-        graph = vectorize_graph(output, {x: rows})
-        if graph.type.ndim != 2:  # nothing depends on x
-            graph = pt.broadcast_to(graph[None], (rows.shape[0], graph.shape[0]))
-        inputs = [rows, starts, stops]
-        _forget_traces([graph])
-    function = (_compile_with_c if backend == "c" else _compile_with_numba)(inputs, graph)
-
-    def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
-        def one(point: np.ndarray) -> np.ndarray:
-            try:
-                return function(np.ascontiguousarray(point), first, last)
-            except np.linalg.LinAlgError:  # a singular matrix: the density is zero there
-                return np.full((*point.shape[:-1], int(np.sum(last - first))), np.nan)
-
-        def call(points: np.ndarray) -> list[np.ndarray]:
-            if not batched:
-                return [np.stack([one(point) for point in points])]
-            try:
-                return [function(points, first, last)]
-            except np.linalg.LinAlgError:
-                return [np.concatenate([one(point[None]) for point in points])]
-
-        return call
-
-    return restrict
-
-
-def _inputs(x: TensorVariable, pieces: int) -> tuple[TensorVariable, ...]:
-    """Return the particles and the bounds of the slices, with shapes as far as they are known.
-
-    That spares half of the rewrites, and computations of shapes in every call.
-    """
-    rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
-    bounds = (pt.tensor(name, dtype="int64", shape=(pieces,)) for name in ("starts", "stops"))
-    return rows, *bounds
-
-
-def _forget_traces(graphs: Sequence[TensorVariable]) -> None:
-    """Drop stack traces: rewrites join those of what they merge.
-
-    Those of some small models double until memory is full.
-    """
-    for variable in ancestors(graphs):
-        variable.tag.trace = []
-
-
-def _compile_with_numba(
-    inputs: Sequence[TensorVariable], graph: TensorVariable
-) -> Callable[..., np.ndarray]:
-    code = compile_with_numba(inputs, [graph])
-    return lambda *arguments: code(*arguments)[0]
-
-
-def _compile_with_c(
-    inputs: Sequence[TensorVariable], graph: TensorVariable
-) -> Callable[..., np.ndarray]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        compiled = pytensor.function(
-            inputs, graph, mode=get_mode("CVM"), on_unused_input="ignore", trust_input=True
-        )
-    # PyTensor keeps its arrays, and state during a call.
-    return serialized(lambda *arguments: np.array(compiled(*arguments)))
+def name_term(density: Density, row: int) -> str:
+    """Return the name of one term: that of its variable, with its place if there are several."""
+    block = int(np.searchsorted(density.offsets, row, side="right")) - 1
+    name = density.blocks[block].name
+    if density.sizes[block] == 1:
+        return name
+    return f"{name}[{row - int(density.offsets[block])}]"

@@ -16,7 +16,7 @@ import xarray as xr
 from pymc_arm._compat import COMPILING, coords_and_dims
 from pymc_arm.errors import DrawsError
 from pymc_arm.models.compiled import ModelPath
-from pymc_arm.models.path import name_term
+from pymc_arm.models.density import name_term
 from pymc_arm.models.prior import function_of_draws
 from pymc_arm.models.transforms import name_transform
 

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
+from pymc_arm.models.assessment import Line, Pieces
 from pymc_arm.models.pieces import LOG_ZERO, draw_places, is_zero, log_sum
-from pymc_arm.models.search import Conditional, Line, Pieces, find_pieces
+from pymc_arm.models.search import Conditional, find_pieces
 from pymc_arm.models.support import Support
 
 __all__ = [

@@ -2,29 +2,17 @@
 
 import copy
 import functools
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pymc_arm.algorithm.path import Moved, Path, Smoothed
-from pymc_arm.algorithm.resampling import effective_sample_size
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.algorithm.tempering import effective_fraction, furthest
 from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
-from pymc_arm.models.coloring import color_coordinates
-from pymc_arm.models.density import Density
+from pymc_arm.models.density import Density, name_term
 from pymc_arm.models.graph.loops import has_loop
-from pymc_arm.models.integrate import (
-    Grid,
-    Reference,
-    draw_continuous,
-    draw_discrete,
-    enumerate_values,
-    quadrature,
-    rough_rule,
-)
+from pymc_arm.models.integrate import Grid
 from pymc_arm.models.marginal import MarginalSpace, independent_sets
 from pymc_arm.models.moves import (
     KERNELS,
@@ -37,23 +25,19 @@ from pymc_arm.models.moves import (
 )
 from pymc_arm.models.noncentered import find_noncentered
 from pymc_arm.models.plan import Plan, Step
+from pymc_arm.models.position import Position, TermSchedule
 from pymc_arm.models.prior import Prior
-from pymc_arm.models.support import Support, inside_only
+from pymc_arm.models.step_integral import StepIntegrals
+from pymc_arm.models.support import Support
 from pymc_arm.running.placement import Placement
 
-__all__ = ["GenericPath", "Position", "name_term"]
+__all__ = ["GenericPath"]
 
 # What a step of a loop on NumPy takes, in elements of its arrays: some 50 microseconds.
 LOOP = 20
 # A step that would leave a smaller effective fraction than this is split by tempering; between
 # this and the threshold, the generate loop is the remedy.
 SMALLEST_FRACTION = 0.3
-# The shortest first piece of a bridge: log-likelihoods of prior draws may range over 1e300. Later
-# pieces make the power grow by this share at least, so that the run ends whatever the weights are;
-# sound clouds ask for less from a million dimensions on. And how exactly an end is found.
-SHORTEST = 1e-300
-SMALLEST_GROWTH = 1e-3
-RELATIVE_TOLERANCE = 0.01
 # Fits of a cloud are as good without scores below so many dimensions. There gradients are compiled
 # when a sweep that does not arrive asks for them: on small models that takes longer than a chain
 # (0.9 s of CPU and 0.2 s on a regression of 4 coefficients), and where it is needed the error is
@@ -62,19 +46,6 @@ SMALLEST_SCORE = 12
 # Square matrices that fitting both halves of a cloud takes, and that each view holds, and arrays of
 # an evaluation.
 MATRICES, VIEW_MATRICES, ARRAYS = 4, 4, 10
-
-
-@dataclass(frozen=True)
-class Position:
-    """After ``step`` steps of the plan, with the data of the last one raised to ``fraction``.
-
-    ``previous`` is the fraction that the position before had reached in the same step: zero on
-    entering it, which is also when its coordinate comes in.
-    """
-
-    step: int
-    fraction: float = 1.0
-    previous: float = 0.0
 
 
 class GenericPath(Path):
@@ -117,31 +88,14 @@ class GenericPath(Path):
         self._group = np.concatenate(
             [np.zeros(0, int), *(np.full(s.size, k) for k, s in enumerate(layout.slots))]
         ).astype(int)
-        self._references = {
-            step.coordinate: Reference.of(
-                draws[:, step.coordinate], layout.slot_of(step.coordinate).bound
-            )
-            for step in plan.steps
-            if step.method == "quadrature" and step.coordinate is not None
-        }
-        # The step in which each term is activated; 0 is the start.
-        self._activated = np.zeros(density.count, dtype=int)
-        self._tempered = np.zeros(density.count, dtype=bool)
-        self._introduced = np.zeros(layout.dimension, dtype=int)
-        for number, step in enumerate(plan.steps, start=1):
-            self._activated[step.prior_terms] = number
-            self._activated[step.data_terms] = number
-            self._tempered[step.data_terms] = True
-            if step.coordinate is not None:
-                self._introduced[step.coordinate] = number
+        self._schedule = TermSchedule(plan, density.count)
+        self._integrals = StepIntegrals(plan, density, self._schedule, self._supports, draws)
         #: Kernels that a pilot run notes, and that a run after it repeats.
         self._record: dict[Position, FrozenSweep] | None = None
         self._frozen_moves: dict[Position, FrozenSweep] | None = None
         self._innovations = find_noncentered(density, layout, plan.scopes, draws)
         self._target = functools.lru_cache(maxsize=4)(self._make_target)
         self._sets = functools.lru_cache(maxsize=4)(self._color)
-        # ``advance`` and ``smooth`` ask for the same integral, one after the other.
-        self._recent = threading.local()
 
     def settings(self, **given: Any) -> Settings:
         """Resample as soon as data has been tempered in.
@@ -181,12 +135,12 @@ class GenericPath(Path):
             whole = Position(number)
             ratio = self.smooth(np.random.default_rng(0), whole, particles).log_ratio
             smallest = min(SMALLEST_FRACTION, threshold)
-            if not len(step.data_terms) or _effective_fraction(ratio, log_weights) >= smallest:
+            if not len(step.data_terms) or effective_fraction(ratio, log_weights) >= smallest:
                 return whole
-            prior, data = self._conditional_parts(whole, particles)
+            prior, data = self._integrals.conditional_parts(whole, particles)
 
             def fraction_at(end: float) -> float:
-                return _effective_fraction(
+                return effective_fraction(
                     np.logaddexp.reduce(prior + end * data, axis=1), log_weights
                 )
 
@@ -194,10 +148,10 @@ class GenericPath(Path):
             remaining = self.density.sum(particles, self._data_weights(step))
 
             def fraction_at(end: float) -> float:
-                return _effective_fraction((end - previous) * remaining, log_weights)
+                return effective_fraction((end - previous) * remaining, log_weights)
 
             smallest = threshold
-        return Position(number, _furthest(fraction_at, previous, smallest), previous)
+        return Position(number, furthest(fraction_at, previous, smallest), previous)
 
     def describe(self, n: Position) -> str:
         """Return the coordinate or the data of a step."""
@@ -255,36 +209,10 @@ class GenericPath(Path):
     def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
         """Integrate the new coordinate out, or add the next share of the data."""
         step = self.plan.steps[n.step - 1]
-        if not self._introduces(n):
+        if not self._schedule.introduces(n):
             share = n.fraction - n.previous
             return Smoothed(share * self.density.sum(particles, self._data_weights(step)))
-        coordinate = step.coordinate
-        assert coordinate is not None
-        recent = getattr(self._recent, "smoothed", None)
-        if recent is not None and recent[0] == n and recent[1] is particles:
-            return recent[2]
-        affected, weights = self._affected(n)
-
-        def conditional(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return self._at_values(particles[rows], coordinate, values, affected, weights)
-
-        def own(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            terms = step.prior_terms
-            return self._at_values(particles[rows], coordinate, values, terms, np.ones(len(terms)))
-
-        if step.method == "enumerate":
-            support = self._supports[coordinate]
-            grid = enumerate_values(
-                inside_only(conditional, own) if support.varies else conditional,
-                support,
-                len(particles),
-            )
-        else:
-            reference = self._references[coordinate]
-            grid = quadrature(conditional, reference, len(particles))
-        smoothed = Smoothed(grid.log_mass - self._before(n, particles), grid)
-        self._recent.smoothed = (n, particles, smoothed)
-        return smoothed
+        return self._integrals.smooth(n, particles)
 
     def augment(
         self, rng: np.random.Generator, n: Position, particles: np.ndarray, proposal: Grid | None
@@ -292,21 +220,7 @@ class GenericPath(Path):
         """Draw the new coordinate, and correct it with all active terms, in its scope or not."""
         if proposal is None:
             return particles, 0.0
-        step = self.plan.steps[n.step - 1]
-        assert step.coordinate is not None
-        if step.method == "enumerate":
-            draws, log_q = draw_discrete(rng, proposal, self._supports[step.coordinate])
-        else:
-            draws, log_q = draw_continuous(rng, proposal, self._references[step.coordinate])
-        new = particles.copy()
-        new[:, step.coordinate] = draws
-        after = self.density.sum(new, self._weights(n))
-        before = self.density.sum(particles, self._weights(Position(n.step - 1)))
-        # W-hat as smooth had it, with the same terms before.
-        log_ratio = proposal.log_mass - self._before(n, particles)
-        with np.errstate(invalid="ignore"):
-            correction = after - before - log_q - log_ratio
-        return new, np.where(np.isnan(correction), -np.inf, correction)
+        return self._integrals.draw(rng, n, particles, proposal)
 
     def integration_error(self, proposal: Grid | None, log_weights: np.ndarray) -> float:
         """Return the mean over particles of what the nodes may have missed."""
@@ -372,73 +286,14 @@ class GenericPath(Path):
             return None
         return self.density.gradient(points, np.ones(self.density.count))[1]
 
-    def _introduces(self, n: Position) -> bool:
-        return n.previous == 0.0 and self.plan.steps[n.step - 1].coordinate is not None
-
     def _weights(self, n: Position) -> np.ndarray:
         """Return the power of each term at a position."""
-        current = np.where(self._tempered, n.fraction, 1.0)
-        return np.where(
-            self._activated < n.step, 1.0, np.where(self._activated == n.step, current, 0.0)
-        )
+        return self._schedule.weights(n)
 
     def _data_weights(self, step: Step) -> np.ndarray:
         weights = np.zeros(self.density.count)
         weights[step.data_terms] = 1.0
         return weights
-
-    def _affected(self, n: Position) -> tuple[np.ndarray, np.ndarray]:
-        """Return the active terms that the new coordinate of a step touches, with weights."""
-        step = self.plan.steps[n.step - 1]
-        weights = self._weights(n)
-        touched = self.plan.scopes[:, step.coordinate].copy()
-        touched[step.prior_terms] = True
-        touched[step.data_terms] = True
-        affected = np.flatnonzero(touched & (weights > 0))
-        return affected, weights[affected]
-
-    def _before(self, n: Position, particles: np.ndarray) -> np.ndarray | float:
-        """Return the terms that were active before and that the new coordinate touches."""
-        affected, _ = self._affected(n)
-        old = affected[self._activated[affected] < n.step]
-        if not len(old):
-            return 0.0
-        weights = np.zeros(self.density.count)
-        weights[old] = 1.0
-        return self.density.sum(particles, weights)
-
-    def _at_values(
-        self,
-        particles: np.ndarray,
-        coordinate: int,
-        values: np.ndarray,
-        terms: np.ndarray,
-        weights: np.ndarray,
-    ) -> np.ndarray:
-        """Return the weighted terms with a coordinate set to each of a row of values."""
-        full = np.zeros(self.density.count)
-        full[terms] = weights
-        return self.density.sum_at(particles, coordinate, values, full)
-
-    def _conditional_parts(
-        self, n: Position, particles: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return log prior with log width, and log data, of a new coordinate at common nodes.
-
-        They serve to choose how much of the data a step takes, so a rough rule is enough: the
-        nodes of the quadrature of the whole step.
-        """
-        step = self.plan.steps[n.step - 1]
-        assert step.coordinate is not None
-        grid = self.smooth(np.random.default_rng(0), n, particles).proposal
-        values, log_widths = rough_rule(grid, whole=step.method == "enumerate")
-        affected, weights = self._affected(n)
-        is_data = self._tempered[affected] & (self._activated[affected] == n.step)
-        parts = [
-            self._at_values(particles, step.coordinate, values, affected[m], weights[m])
-            for m in (~is_data, is_data)
-        ]
-        return parts[0] + log_widths, parts[1]
 
     def _make_target(self, n: Position) -> MoveTarget:
         weights = self._weights(n)
@@ -472,41 +327,4 @@ class GenericPath(Path):
 
     def _color(self, step: int) -> tuple[np.ndarray, list[Any], list[Any]]:
         """Return the continuous coordinates that are in, and the sets to move together."""
-        coordinates = np.flatnonzero(self._introduced <= step)
-        active = self.plan.scopes & (self._activated <= step)[:, None]
-        discrete = self._discrete[coordinates]
-        continuous, labels = coordinates[~discrete], coordinates[discrete]
-        sets = color_coordinates(continuous, active, np.zeros_like(self._group))
-        # Moving by coordinates pays where many go at once; the others move as a block.
-        sets = [chosen for chosen in sets if len(chosen[0]) > 2]
-        return continuous, sets, color_coordinates(labels, active, self._group)
-
-
-def name_term(density: Density, row: int) -> str:
-    """Return the name of one term: that of its variable, with its place if there are several."""
-    block = int(np.searchsorted(density.offsets, row, side="right")) - 1
-    name = density.blocks[block].name
-    if density.sizes[block] == 1:
-        return name
-    return f"{name}[{row - int(density.offsets[block])}]"
-
-
-def _effective_fraction(log_ratio: np.ndarray, log_weights: np.ndarray) -> float:
-    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
-    return effective_sample_size(log_ratio + log_weights) / len(log_weights)
-
-
-def _furthest(fraction_at: Callable[[float], float], previous: float, smallest: float) -> float:
-    """Return the largest end whose effective fraction is not below ``smallest``.
-
-    By bisection on the log of the share that is added, since nothing is known of its scale.
-    """
-    if fraction_at(1.0) >= smallest:
-        return 1.0
-    low = np.log(max(SHORTEST, SMALLEST_GROWTH * previous))
-    high = np.log(1.0 - previous)
-    while high - low > RELATIVE_TOLERANCE:
-        middle = 0.5 * (low + high)
-        enough = fraction_at(previous + float(np.exp(middle))) >= smallest
-        low, high = (middle, high) if enough else (low, middle)
-    return min(previous + float(np.exp(low)), 1.0)
+        return self._schedule.sets_to_move(step, self._group)

@@ -13,10 +13,11 @@ import numpy as np
 from pymc_arm.algorithm.state import Run
 from pymc_arm.estimation.spaces import RefinementSpace
 from pymc_arm.models.compiled import ModelPath
-from pymc_arm.models.density import Density
+from pymc_arm.models.density import Density, name_term
 from pymc_arm.models.joined import JoinedDensity
-from pymc_arm.models.path import SMALLEST_SCORE, GenericPath, Position, name_term
+from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
 from pymc_arm.models.plan import Plan, Step
+from pymc_arm.models.position import Position
 from pymc_arm.models.reference.path import ChartSpace
 
 __all__ = ["UpdatePath", "path_from_model", "path_from_rows"]

@@ -8,6 +8,7 @@ import pytest
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.algorithm.tempering import furthest
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep, sweep
 from pymc_arm.models.moves.decorrelation import Decorrelation
@@ -17,7 +18,6 @@ from pymc_arm.models.moves.kernel import Cloud
 from pymc_arm.models.moves.steps import FLOOR, StepSizes
 from pymc_arm.models.moves.straightened import Straightened
 from pymc_arm.models.moves.student import independent_halves
-from pymc_arm.models.path import _furthest
 from pymc_arm.running.pilot import ReplayedPath, pilot
 
 SIZE, DIMENSION = 1000, 4
@@ -224,7 +224,7 @@ def test_ends_are_found_at_any_scale(scale, previous):
     def fraction_at(end):
         return float(np.exp(-(end - previous) * scale))
 
-    end = _furthest(fraction_at, previous, 0.5)
+    end = furthest(fraction_at, previous, 0.5)
     expected = min(previous + np.log(2) / scale, 1.0)
     if previous:  # the power grows by a thousandth of itself at least
         expected = max(expected, previous * 1.001)
@@ -233,7 +233,7 @@ def test_ends_are_found_at_any_scale(scale, previous):
 
 def test_an_end_is_never_where_it_was():
     for previous in (0.0, 1e-250, 0.5, 0.9999999):
-        assert previous < _furthest(lambda end: 0.0, previous, 0.5) <= 1.0
+        assert previous < furthest(lambda end: 0.0, previous, 0.5) <= 1.0
 
 
 def test_log_likelihoods_of_any_range_are_tempered_in():

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.path import Position
+from pymc_arm.models.position import Position
 
 
 def effects():

@@ -7,7 +7,6 @@ component of the factor graph: log P, a prior, and log F - log P, the data (see
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
@@ -15,10 +14,17 @@ from pytensor.graph.replace import graph_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.models.density import LogDensity
+from pymc_arm.models.elimination.arrangement import (
+    OF_LIKELIHOOD,
+    OF_MODEL,
+    OF_PRIOR,
+    Given,
+    arrange,
+)
 from pymc_arm.models.elimination.sums import Sums
 from pymc_arm.models.elimination.tables import WeightedGradient
 from pymc_arm.models.support import Support
-from pymc_arm.models.terms import Layout, TermBlock
+from pymc_arm.models.terms import Layout
 
 __all__ = ["EliminatedDensity", "NotNormalized"]
 
@@ -38,14 +44,6 @@ NORMALIZED = 1e-6
 
 class NotNormalized(Exception):
     """The prior of a discrete variable does not sum to one."""
-
-
-@dataclass(frozen=True)
-class _Terms:
-    """What the terms are: those of the model, by number, components of P, or components of F."""
-
-    kinds: np.ndarray  # 0 of the model, 1 of P, 2 of F - P
-    numbers: np.ndarray
 
 
 class EliminatedDensity:
@@ -111,7 +109,27 @@ class EliminatedDensity:
             largest,
         )
         self._prepared: dict[bytes, tuple[Sums, np.ndarray]] = {}
-        self._describe(layout, owner, of_left, left, touched)
+        given = Given(
+            density,
+            layout,
+            scopes,
+            self._summed,
+            self.kept,
+            owner,
+            self._is_prior,
+            touched,
+            left,
+            of_left,
+        )
+        self._terms = arrange(given, self.sums)
+        self.blocks, self.sizes = self._terms.blocks, self._terms.sizes
+        self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        #: Which terms depend on which of the coordinates that are left.
+        self.scopes = self._terms.scopes
+        #: How many observations are in each term.
+        self.observations = self._terms.observations
+        #: Variables whose priors share a sum, so that neither has one by itself.
+        self.together = self._terms.together
         self._check_prior(draws)
         self.gradient = _Gradient(self)
 
@@ -123,7 +141,7 @@ class EliminatedDensity:
     @property
     def work(self) -> int:
         """How many single terms an evaluation at one point takes, and as much for its cells."""
-        return int(np.sum(self._terms.kinds == 0)) + CELL * self.sums.work
+        return int(np.sum(self._terms.kinds == OF_MODEL)) + CELL * self.sums.work
 
     @property
     def held(self) -> int:
@@ -137,12 +155,14 @@ class EliminatedDensity:
         whole = self.expand(points)
         result = np.empty((len(points), len(chosen)))
         kinds, numbers = self._terms.kinds[chosen], self._terms.numbers[chosen]
-        if (kinds == 0).any():
-            result[:, kinds == 0] = self.whole.terms(whole, numbers[kinds == 0])
-        if (kinds > 0).any():
+        if (kinds == OF_MODEL).any():
+            result[:, kinds == OF_MODEL] = self.whole.terms(whole, numbers[kinds == OF_MODEL])
+        if (kinds != OF_MODEL).any():
             full, prior = self._some_sums(whole, kinds, numbers)
-            result[:, kinds == 1] = prior[:, numbers[kinds == 1]]
-            result[:, kinds == 2] = self._likelihood(full, prior)[:, numbers[kinds == 2]]
+            result[:, kinds == OF_PRIOR] = prior[:, numbers[kinds == OF_PRIOR]]
+            result[:, kinds == OF_LIKELIHOOD] = self._likelihood(full, prior)[
+                :, numbers[kinds == OF_LIKELIHOOD]
+            ]
         return result if inverse is None else result[inverse]
 
     def sum(self, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -182,7 +202,7 @@ class EliminatedDensity:
         ValueError
             If a sum is among them: it has no graph.
         """
-        if (self._terms.kinds[terms] != 0).any():
+        if (self._terms.kinds[terms] != OF_MODEL).any():
             raise ValueError("a sum over discrete variables has no graph")
         x, graphs, counts = self.whole.graphs_of(self._terms.numbers[terms])
         left = pt.tensor("x", dtype="float64", shape=(len(self.kept),))
@@ -213,7 +233,7 @@ class EliminatedDensity:
         """Return log F - log P of each component of F."""
         with np.errstate(invalid="ignore"):
             difference = full.copy()
-            for number, component in enumerate(self._component_of_prior):
+            for number, component in enumerate(self._terms.component_of_prior):
                 difference[:, component] -= prior[:, number]
         difference[np.isnan(difference)] = -np.inf
         return difference
@@ -233,16 +253,18 @@ class EliminatedDensity:
         self, whole: np.ndarray, kinds: np.ndarray, numbers: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return log F and log P, of those components at least that are asked for."""
-        wanted = np.zeros(len(self._members), dtype=bool)
-        wanted[numbers[kinds == 2]] = True
-        wanted[self._component_of_prior[numbers[kinds == 1]]] = True
+        wanted = np.zeros(len(self._terms.members), dtype=bool)
+        wanted[numbers[kinds == OF_LIKELIHOOD]] = True
+        wanted[self._terms.component_of_prior[numbers[kinds == OF_PRIOR]]] = True
         if wanted.all():
             return self.sums(whole)
         key = wanted.tobytes()
         if key not in self._prepared:
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()
-            terms = np.sort(np.concatenate([self._members[n] for n in np.flatnonzero(wanted)]))
+            terms = np.sort(
+                np.concatenate([self._terms.members[n] for n in np.flatnonzero(wanted)])
+            )
             own = {
                 coordinate: self._supports[coordinate]
                 for number in np.flatnonzero(wanted)
@@ -265,107 +287,15 @@ class EliminatedDensity:
             self._prepared[key] = some, np.array(known, dtype=int)
         some, places = self._prepared[key]
         full = np.zeros((len(whole), len(wanted)))
-        prior = np.zeros((len(whole), len(self._component_of_prior)))
+        prior = np.zeros((len(whole), len(self._terms.component_of_prior)))
         full[:, wanted], prior[:, places] = some(whole)
         return full, prior
-
-    def _describe(
-        self,
-        layout: Layout,
-        owner: np.ndarray,
-        of_left: np.ndarray,
-        left: np.ndarray,
-        touched: np.ndarray,
-    ) -> None:
-        """Arrange the terms in blocks: priors of the variables that are left, the rest, sums."""
-        blocks = self.whole.blocks
-        component_of = {
-            coordinate: number
-            for number, component in enumerate(self.sums.full.schedule.components)
-            for coordinate in component
-        }
-        first = self._summed[self._scopes[np.ix_(self.touched, self._summed)].argmax(axis=1)]
-        member = np.array([component_of[c] for c in first.tolist()], dtype=int)
-        #: The terms of each component of F.
-        self._members = [
-            self.touched[member == number]
-            for number in range(len(self.sums.full.schedule.components))
-        ]
-        priors: list[tuple[int, set[int], np.ndarray]] = []
-        self._component_of_prior = np.zeros(0, dtype=int)
-        if self.sums.prior is not None:
-            parts = self.sums.prior.schedule.components
-            self._component_of_prior = np.array([component_of[part[0]] for part in parts])
-            prior_of = {c: number for number, part in enumerate(parts) for c in part}
-            of_first = np.array([prior_of.get(c, -1) for c in first.tolist()])
-            of_first[~self._is_prior[self.touched]] = -1
-            for number in range(len(parts)):
-                terms = self.touched[of_first == number]
-                slots = set(owner[terms[of_left[terms]]].tolist())
-                if slots:
-                    priors.append((number, slots, terms))
-        #: Variables whose priors share a sum, so that neither has one by itself.
-        self.together = frozenset(
-            layout.slots[slot].name for _, slots, _ in priors if len(slots) > 1 for slot in slots
-        )
-        made: list[TermBlock] = []
-        kinds: list[int] = []
-        numbers: list[int] = []
-        sizes: list[int] = []
-        scopes: list[np.ndarray] = []
-        counts: list[int] = []
-
-        def add(kind: int, number: int, terms: np.ndarray) -> None:
-            kinds.append(kind)
-            numbers.append(number)
-            scopes.append(self._scopes[np.ix_(terms, self.kept)].any(axis=0))
-            data = [blocks[b].kind == "data" for b in owner[terms].tolist()]
-            counts.append(sum(data))
-
-        for block in range(len(blocks)):
-            is_slot = block < len(left)
-            if is_slot and not left[block]:
-                continue
-            before = len(kinds)
-            for term in np.flatnonzero((owner == block) & ~touched).tolist():
-                add(0, term, np.array([term]))
-            if is_slot:
-                for number, slots, terms in priors:
-                    if max(slots) == block:
-                        add(1, number, terms)
-            if is_slot or len(kinds) > before:
-                made.append(TermBlock(blocks[block].name, blocks[block].kind, (), ()))
-                sizes.append(len(kinds) - before)
-        by_name: dict[tuple[str, str], list[int]] = {}
-        for number, terms in enumerate(self._members):
-            own = sorted({int(b) for b in owner[terms] if blocks[b].kind != "prior"})
-            if own:
-                kind = "data" if any(blocks[b].kind == "data" for b in own) else "potential"
-                name = ", ".join(blocks[b].name for b in own)
-                by_name.setdefault((name, kind), []).append(number)
-        for (name, kind), components in by_name.items():
-            made.append(TermBlock(name, kind, (), ()))
-            sizes.append(len(components))
-            for number in components:
-                add(2, number, self._members[number])
-        self.blocks = tuple(made)
-        self.sizes = np.array(sizes, dtype=np.int64)
-        self.offsets = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
-        self._terms = _Terms(np.array(kinds, dtype=int), np.array(numbers, dtype=int))
-        #: Which terms depend on which of the coordinates that are left.
-        self.scopes = np.array(scopes, dtype=bool).reshape(len(kinds), len(self.kept))
-        #: How many observations are in each term.
-        self.observations = np.array(counts, dtype=int)
-        self._free = np.array(  # components of P that are one, whatever is left
-            sorted(set(range(len(self._component_of_prior))) - {number for number, _, _ in priors}),
-            dtype=int,
-        )
 
     def _check_prior(self, draws: np.ndarray) -> None:
         """Refuse variables whose prior does not sum to one."""
         some = draws[:: max(1, len(draws) // 20)][:20]
         if self.sums.prior is not None:
-            found = self.sums(some)[1][:, self._free]
+            found = self.sums(some)[1][:, self._terms.free]
         else:
             terms = self.touched[self._is_prior[self.touched]]
             alone = (self._scopes, terms, self._is_prior, self._supports, False, self._largest)
@@ -409,7 +339,7 @@ class _Gradient:
         density = self._density
         kinds, numbers = density._terms.kinds, density._terms.numbers
         whole = density.expand(points)
-        of_rest = kinds == 0
+        of_rest = kinds == OF_MODEL
         total, gradient = np.zeros(len(points)), np.zeros(whole.shape)
         if weights[of_rest].any():
             terms = numbers[of_rest]
@@ -420,16 +350,16 @@ class _Gradient:
             rows = np.broadcast_to(weights[of_rest][order], (len(points), len(terms)))
             gradient += self._rest(whole, rows)
         if weights[~of_rest].any():
-            of_full = np.zeros(len(density._members))
-            of_full[numbers[kinds == 2]] = weights[kinds == 2]
-            of_prior = -of_full[density._component_of_prior]
-            of_prior[numbers[kinds == 1]] += weights[kinds == 1]
+            of_full = np.zeros(len(density._terms.members))
+            of_full[numbers[kinds == OF_LIKELIHOOD]] = weights[kinds == OF_LIKELIHOOD]
+            of_prior = -of_full[density._terms.component_of_prior]
+            of_prior[numbers[kinds == OF_PRIOR]] += weights[kinds == OF_PRIOR]
             full, prior, found = density.sums.differentiate(whole, of_full, of_prior)
             difference = density._likelihood(full, prior)
             with np.errstate(invalid="ignore"):
                 total += difference[:, of_full != 0] @ of_full[of_full != 0]
-                chosen = numbers[(kinds == 1) & (weights != 0)]
-                total += prior[:, chosen] @ weights[(kinds == 1) & (weights != 0)]
+                chosen = numbers[(kinds == OF_PRIOR) & (weights != 0)]
+                total += prior[:, chosen] @ weights[(kinds == OF_PRIOR) & (weights != 0)]
             gradient += found
         total[np.isnan(total)] = -np.inf
         gradient = gradient[:, density.kept]

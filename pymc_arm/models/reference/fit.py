@@ -19,13 +19,14 @@ from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.groups import Focus, GroupTarget
 from pymc_arm.models.reference.hamiltonian import Sweeps, move
 from pymc_arm.models.reference.laplace import Laplace, laplace
+from pymc_arm.models.reference.mixture import Fit, combine, fit_chart, freedom_of, scale_ratio
 from pymc_arm.models.reference.polish import LARGEST_POLISHED, polish
 from pymc_arm.models.reference.summits import find_summits, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.tempered import furthest
 from pymc_arm.running.processors import one_blas_thread
 
-__all__ = ["ENOUGH", "Reference", "fit_reference"]
+__all__ = ["ENOUGH", "Reference", "assess", "find_shares", "fit_reference"]
 
 PRIOR_DRAWS = 400
 STARTS = 16
@@ -43,27 +44,16 @@ IMPROVED = 1.2
 ROUNDS, SWEEPS = 5, 6
 # Draws of q for each particle of a round, and the share of them that must be effective.
 DRAWS_EACH, SMALLEST_SHARE_LEFT = 4, 0.25
-# Tails of the first draws, and the bounds of what is fitted.
-FIRST_FREEDOM, FREEDOMS = 10.0, (5.0, 200.0)
+# Tails of the first draws.
+FIRST_FREEDOM = 10.0
 # Smaller shares are none: the model's own coordinates cost less.
 SMALLEST_SHARE = 0.02
 # The median of the square of a standard normal.
 MEDIAN_SQUARE = 0.455
-# A coordinate has a long tail if skewness and half its excess kurtosis exceed this (an exponential
-# has 5; of 200 particles, noise gives 0.3). At most so many are stretched, by this factor and with
-# this weight each: a tail costs a tenth of the draws, and reaches to eight standard deviations.
-LONG_TAIL, MOST_TAILS, STRETCH, TAIL_WEIGHT = 0.6, 3, 3.0, 0.1
-# In few dimensions a part of the draws is from a wider density with heavier tails: they cost little
-# there, and show what the rest does not reach. More dimensions make such draws useless.
-LARGEST_WIDE, WIDTH, WIDE_WEIGHT, WIDE_FREEDOM = 12, 2.5, 0.1, 3.0
-# Stretched components cost two more products of a matrix for each evaluation.
-LARGEST_TAILED = 300
 # A reference with a larger effective share of draws is not made better: the path takes such draws,
 # weighed, for what they are. Where the share seems to be 0.4, q may lack a tail: a hidden Markov
 # model was 0.1 low, five errors.
 ENOUGH = 0.7
-# No component of a mixture has less weight than this: Laplace's masses are off by factors.
-SMALLEST_WEIGHT = 0.05
 
 
 @dataclass(frozen=True)
@@ -147,13 +137,13 @@ def _fit_reference(
     near = _model_points(fits)
     target.check(near)
     target.look_around(near)
-    best = _assess(rng, view, fits)
+    best = assess(rng, view, fits)
     if len(target.coordinates) and best.overlap < GOOD_OVERLAP:
-        view = target.view(_find_shares(target, fits[0]))
+        view = target.view(find_shares(target, fits[0]))
         if (view.shares != shares).any():
             others = _rounds(rng, [_change_view(view, fit, prior) for fit in fits], size)
             evaluations += sum(fit.evaluations for fit in fits)
-            best = max(best, _assess(rng, view, others), key=lambda each: each.overlap)
+            best = max(best, assess(rng, view, others), key=lambda each: each.overlap)
             fits = others
     evaluations += sum(fit.evaluations for fit in fits)
     if not np.isfinite(best.log_evidence):
@@ -179,20 +169,20 @@ def _polish(rng: np.random.Generator, target: SharedTarget, found: Reference) ->
     )
 
 
-def _trial_points(rng: np.random.Generator, fits: list["_Fit"]) -> np.ndarray:
+def _trial_points(rng: np.random.Generator, fits: list[Fit]) -> np.ndarray:
     """Return draws of the Gaussians as points of the model."""
     charts = [fit.chart for fit in fits]
     draws = [c.to_view(rng.normal(size=(TRIAL_DRAWS // 5, len(c.center)))) for c in charts]
     return np.concatenate([c.view.to_model(d)[0] for c, d in zip(charts, draws, strict=True)])
 
 
-def _model_points(fits: list["_Fit"]) -> np.ndarray:
+def _model_points(fits: list[Fit]) -> np.ndarray:
     """Return the particles as points of the model."""
     views = [(fit.chart.view, fit.chart.to_view(fit.points)) for fit in fits]
     return np.concatenate([view.to_model(points)[0] for view, points in views])
 
 
-def _rounds(rng: np.random.Generator, fits: list["_Fit"], size: int) -> list["_Fit"]:
+def _rounds(rng: np.random.Generator, fits: list[Fit], size: int) -> list[Fit]:
     """Fit each component again, until the posterior is reached or draws get no nearer to it."""
     for _ in range(ROUNDS):
         before = [fit.beta for fit in fits]
@@ -202,9 +192,9 @@ def _rounds(rng: np.random.Generator, fits: list["_Fit"], size: int) -> list["_F
     return fits
 
 
-def _assess(rng: np.random.Generator, view: View, fits: list["_Fit"]) -> Reference:
+def assess(rng: np.random.Generator, view: View, fits: list[Fit]) -> Reference:
     """Combine the components, and see how well fresh draws fit."""
-    chart, mixture = _combine(view, fits)
+    chart, mixture = combine(view, fits)
     draws = mixture.draw(rng, TRIAL_DRAWS)
     with np.errstate(invalid="ignore"):
         ratio = chart.log_density(draws) - mixture(draws)[0]
@@ -222,28 +212,13 @@ def _assess(rng: np.random.Generator, view: View, fits: list["_Fit"]) -> Referen
     )
 
 
-@dataclass(frozen=True)
-class _Fit:
-    """A chart with tails, particles in it with their scores, and gradients evaluated so far.
-
-    ``beta`` is how far draws of the chart before could follow towards the posterior.
-    """
-
-    chart: Chart
-    freedom: float
-    points: np.ndarray
-    scores: np.ndarray
-    beta: float
-    evaluations: int
-
-
-def _start(view: View, found: Laplace) -> _Fit:
+def _start(view: View, found: Laplace) -> Fit:
     """Return the Gaussian of a summit, without particles."""
     none = np.zeros((0, len(found.mean)))
-    return _Fit(Chart(view, found.mean, found.factor), FIRST_FREEDOM, none, none, 0.0, 0)
+    return Fit(Chart(view, found.mean, found.factor), FIRST_FREEDOM, none, none, 0.0, 0)
 
 
-def _pilot(rng: np.random.Generator, fit: _Fit, scale: np.ndarray) -> _Fit:
+def _pilot(rng: np.random.Generator, fit: Fit, scale: np.ndarray) -> Fit:
     """Lead a few particles to where the mass is, with the curvature at their mean as metric.
 
     The summit of a hierarchy may be far from the mass. A Hessian costs 2 d gradients, where moving
@@ -257,33 +232,33 @@ def _pilot(rng: np.random.Generator, fit: _Fit, scale: np.ndarray) -> _Fit:
         chart = Chart(wide.view, mean, curved.factor)
         none = swept.points[:0]
         evaluations += fit.evaluations + curved.evaluations
-        fit = _Fit(chart, LARGE_FREEDOM, none, none, beta, evaluations)
+        fit = Fit(chart, LARGE_FREEDOM, none, none, beta, evaluations)
         if before > 0 and beta < IMPROVED * before:
             break
     return replace(fit, beta=0.0)
 
 
-def _fit_again(rng: np.random.Generator, fit: _Fit, size: int) -> _Fit:
+def _fit_again(rng: np.random.Generator, fit: Fit, size: int) -> Fit:
     """Draw from the present q, go towards the posterior as far as draws can follow, and fit.
 
     Draws that the posterior does not know are left behind by resampling; moved ones would stay
     where they are, and their scores would spoil the fit.
     """
     swept, wide, beta, evaluations = _draw_and_move(rng, fit, size)
-    mean, factor = _fit_chart(swept.points, swept.gradients)
+    mean, factor = fit_chart(swept.points, swept.gradients)
     chart = Chart(wide.view, wide.to_view(mean), wide.factor @ factor)
     points = np.linalg.solve(factor, (swept.points - mean).T).T
     scores = swept.gradients @ factor
-    return _Fit(chart, _freedom(points), points, scores, beta, fit.evaluations + evaluations)
+    return Fit(chart, freedom_of(points), points, scores, beta, fit.evaluations + evaluations)
 
 
 def _draw_and_move(
-    rng: np.random.Generator, fit: _Fit, size: int
+    rng: np.random.Generator, fit: Fit, size: int
 ) -> tuple[Sweeps, Chart, float, int]:
     """Return moved particles in the chart that they were drawn in, beta, and the evaluations."""
     dimension = len(fit.chart.center)
     reference = Component(0.0, np.zeros(dimension), None, fit.freedom)
-    wide = Chart(fit.chart.view, fit.chart.center, _scale(fit.freedom) * fit.chart.factor)
+    wide = Chart(fit.chart.view, fit.chart.center, scale_ratio(fit.freedom) * fit.chart.factor)
     draws = reference.draw(rng, DRAWS_EACH * size)
     with np.errstate(invalid="ignore"):
         ratio = wide.log_density(draws) - reference(draws)[0]
@@ -296,19 +271,7 @@ def _draw_and_move(
     return swept, wide, beta, len(draws) + swept.evaluations
 
 
-def _freedom(points: np.ndarray) -> float:
-    """Return degrees of freedom from the kurtosis of the particles' distances."""
-    distances, dimension = (points**2).sum(axis=1), points.shape[1]
-    kurtosis = float((distances**2).mean() / (distances.mean() ** 2 * (1 + 2 / dimension)))
-    return float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), *FREEDOMS))
-
-
-def _scale(freedom: float) -> float:
-    """Return the ratio of scale and standard deviation of a Student-t."""
-    return float(np.sqrt((freedom - 2) / freedom))
-
-
-def _find_shares(target: SharedTarget, fit: _Fit) -> np.ndarray:
+def find_shares(target: SharedTarget, fit: Fit) -> np.ndarray:
     """Return the share of each coordinate from the scores of its innovations.
 
     The mean square of a score is the mean curvature. Of an innovation it is one plus s^2 over the
@@ -324,7 +287,7 @@ def _find_shares(target: SharedTarget, fit: _Fit) -> np.ndarray:
     return shares
 
 
-def _change_view(view: View, fit: _Fit, prior: np.ndarray) -> _Fit:
+def _change_view(view: View, fit: Fit, prior: np.ndarray) -> Fit:
     """Return the particles in another view, with a chart fitted to them there."""
     old = fit.chart
     points = view.from_model(old.view.to_model(old.to_view(fit.points))[0])[0]
@@ -335,81 +298,4 @@ def _change_view(view: View, fit: _Fit, prior: np.ndarray) -> _Fit:
         middle = laplace(view, points.mean(axis=0), prior_spread(view, prior)[1])
         chart = Chart(view, middle.mean, middle.factor)
     none = points[:0]
-    return _Fit(chart, fit.freedom, none, none, 0.0, len(points))
-
-
-def _fit_chart(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and factor of the Gaussian of least Fisher divergence, in the present chart.
-
-    With fewer particles than twice the dimension, only the widths of the coordinates of the chart
-    are fitted; they are those of Laplace's method, or of the last fit.
-    """
-    size, dimension = points.shape
-    if size > 2 * dimension:
-        mean, covariance = score_covariance(points, scores)
-        return mean, np.linalg.cholesky(covariance)
-    variance = points.var(axis=0) / np.maximum(scores.var(axis=0), 1e-12)
-    widths = np.clip(np.sqrt(np.sqrt(variance)), 0.3, 3.0)
-    return points.mean(axis=0), np.diag(widths)
-
-
-def _with_tails(fit: _Fit) -> tuple[Component, ...]:
-    """Return a Student-t, and the same stretched along coordinates with long tails.
-
-    The logarithm of a scale that may be zero has an exponential tail, which no Student-t in many
-    dimensions has in one direction alone. On eight schools log Z was 0.1 low without: particles
-    that q does not give are not found by short moves either.
-    """
-    dimension = len(fit.chart.center)
-    origin = np.zeros(dimension)
-    along = fit.points @ fit.chart.factor.T
-    standard = (along - along.mean(axis=0)) / np.maximum(along.std(axis=0), 1e-300)
-    tails = np.abs((standard**3).mean(axis=0)) + 0.5 * np.maximum(
-        (standard**4).mean(axis=0) - 3, 0.0
-    )
-    most = MOST_TAILS if dimension <= LARGEST_TAILED else 0
-    chosen = [k for k in np.argsort(tails)[::-1][:most] if tails[k] > LONG_TAIL]
-    wide = WIDE_WEIGHT if dimension <= LARGEST_WIDE else 0.0
-    main = Component(np.log(1 - wide - TAIL_WEIGHT * len(chosen)), origin, None, fit.freedom)
-    parts = [main]
-    if wide:
-        parts.append(Component(np.log(wide), origin, WIDTH * np.eye(dimension), WIDE_FREEDOM))
-    for number in chosen:
-        # Along which all coordinates follow this one, in the chart.
-        direction = fit.chart.factor[number] / np.linalg.norm(fit.chart.factor[number])
-        factor = np.eye(dimension) + (STRETCH - 1) * np.outer(direction, direction)
-        parts.append(Component(np.log(TAIL_WEIGHT), origin, factor, fit.freedom))
-    return tuple(parts)
-
-
-def _combine(view: View, fits: list[_Fit]) -> tuple[Chart, StudentMixture]:
-    """Return the chart of the first component, and all of them in it."""
-    # The covariance of a Student-t is wider than its scale.
-    shrunk = [_scale(fit.freedom) * fit.chart.factor for fit in fits]
-    main = Chart(view, fits[0].chart.center, shrunk[0])
-    if len(fits) == 1:
-        return main, StudentMixture(_with_tails(fits[0]))
-    masses = np.array([float(view(f.chart.center[None])[0][0]) + f.chart.log_volume for f in fits])
-    weights = np.maximum(np.exp(masses - np.logaddexp.reduce(masses)), SMALLEST_WEIGHT)
-    log_weights = np.log(weights / weights.sum())
-    parts = [
-        Component(
-            float(log_weight),
-            main.from_view(fit.chart.center[None])[0],
-            np.linalg.solve(main.factor, factor),
-            fit.freedom,
-        )
-        for fit, factor, log_weight in zip(fits, shrunk, log_weights, strict=True)
-    ]
-    if len(main.center) <= LARGEST_WIDE:
-        parts += [
-            replace(part, factor=WIDTH * part.factor, freedom=WIDE_FREEDOM)
-            for part in parts
-            if part.factor is not None
-        ]
-        wide = np.repeat(np.log([1 - WIDE_WEIGHT, WIDE_WEIGHT]), len(fits))
-        parts = [
-            replace(part, log_weight=part.log_weight + float(more))
-            for part, more in zip(parts, wide, strict=True)
-        ]
-    return main, StudentMixture(tuple(parts))
+    return Fit(chart, fit.freedom, none, none, 0.0, len(points))

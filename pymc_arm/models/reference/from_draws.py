@@ -11,14 +11,8 @@ import numpy as np
 from pymc_arm.errors import PathError
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart
-from pymc_arm.models.reference.fit import (
-    Reference,
-    _assess,
-    _find_shares,
-    _Fit,
-    _fit_chart,
-    _freedom,
-)
+from pymc_arm.models.reference.fit import Reference, assess, find_shares
+from pymc_arm.models.reference.mixture import Fit, fit_chart, freedom_of
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.running.processors import one_blas_thread
 
@@ -53,22 +47,22 @@ def fit_reference_to_draws(
         if len(target.coordinates):
             shares[target.coordinates] = 1.0
             fits.append(_fit_to_draws(target.view(shares), points))
-            between = _find_shares(target, fits[-1])
+            between = find_shares(target, fits[-1])
             fits.append(_fit_to_draws(target.view(between), points))
-        found = [_assess(rng, fit.chart.view, [fit]) for fit in fits]
+        found = [assess(rng, fit.chart.view, [fit]) for fit in fits]
         best = max(found, key=lambda each: each.overlap)
     if not np.isfinite(best.log_evidence):
         raise PathError("The reference that was fitted does not meet the posterior.")
     return replace(best, evaluations=sum(fit.evaluations for fit in fits))
 
 
-def _fit_to_draws(view: View, points: np.ndarray) -> _Fit:
+def _fit_to_draws(view: View, points: np.ndarray) -> Fit:
     """Return a chart fitted to draws of the posterior and their scores."""
     local = view.from_model(points)[0]
     scores = view(local)[1]
     # Widths come first: the covariance from scores is sensitive to coordinates of other scales.
     start = Chart(view, local.mean(axis=0), np.diag(np.maximum(local.std(axis=0), 1e-300)))
-    mean, factor = _fit_chart(start.from_view(local), scores @ start.factor)
+    mean, factor = fit_chart(start.from_view(local), scores @ start.factor)
     chart = Chart(view, start.to_view(mean), start.factor @ factor)
     inside = chart.from_view(local)
-    return _Fit(chart, _freedom(inside), inside, scores @ chart.factor, 1.0, len(points))
+    return Fit(chart, freedom_of(inside), inside, scores @ chart.factor, 1.0, len(points))

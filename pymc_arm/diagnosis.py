@@ -12,8 +12,10 @@ from pymc_arm._compat import InferenceTree, get_group, set_attributes
 from pymc_arm.errors import TrustWarning, callers_level
 from pymc_arm.estimation.carried import Carried
 from pymc_arm.estimation.estimate import Evidence
+from pymc_arm.estimation.facts import Facts
 from pymc_arm.estimation.given import GivenDraws
-from pymc_arm.estimation.verdict import Facts, Report, StepFacts, judge
+from pymc_arm.estimation.steps import StepFacts
+from pymc_arm.estimation.verdict import Report, judge
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.running.summary import RunSummary
 

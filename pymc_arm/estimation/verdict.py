@@ -6,21 +6,22 @@ estimate with the refined one, q with the posterior, and each step with what its
 support. The draws of the posterior are judged as the number is.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import scipy
 
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
-from pymc_arm.estimation.carried import Carried, judge_carried
+from pymc_arm.estimation.carried import judge_carried
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, largest_sound_r_hat
-from pymc_arm.estimation.estimate import Evidence, disagreement_limit
-from pymc_arm.estimation.given import GivenDraws, judge_given
+from pymc_arm.estimation.estimate import disagreement_limit
+from pymc_arm.estimation.facts import Facts
+from pymc_arm.estimation.given import judge_given
 from pymc_arm.estimation.reasons import Found, Reason
+from pymc_arm.estimation.steps import judge_steps
 
-__all__ = ["Facts", "Reason", "Report", "StepFacts", "judge"]
+__all__ = ["Reason", "Report", "judge"]
 
 # Each check is set so that a sound run fails it about once in a thousand.
 CHANCE = 1e-3
@@ -33,8 +34,6 @@ SEVERE = 0.5
 ROUGH = 0.5
 # Chains of different log Z whose spread is smaller than this, in nats, change nobody's mind.
 SMALLEST_SPREAD = 0.05
-SMALLEST_FRACTION = 0.1
-SMALLEST_ACCEPTANCE = 0.02
 # Trajectories that lost their energy in the last moves. A regression with more columns than rows
 # has 0.5 to 1.5 %, and its log Z is 0.2 low (3 to 13 errors); Scottish lip cancer 0.1 %, and five
 # other models none.
@@ -82,101 +81,6 @@ class Report:
             return "\n".join(["ok: nothing speaks against this estimate of log Z", *notes])
         lines = [f"- {reason.message} {reason.advice}" for reason in self.reasons]
         return "\n".join([f"{self.status}:", *lines, *notes])
-
-
-@dataclass(frozen=True)
-class StepFacts:
-    """What is known of the steps, as arrays (chain, step); NaN where a chain had no such step."""
-
-    effective_fraction: np.ndarray
-    particles: np.ndarray
-    distinct_fraction: np.ndarray
-    acceptance_rate: np.ndarray
-    introduced: np.ndarray
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a verdict is made of: numbers and arrays, wherever they were read from.
-
-    Attributes
-    ----------
-    evidence
-        The estimate with all of its error.
-    explore, refine
-        Both pooled estimates; ``refine`` is None where there is none, or none to be trusted.
-    chosen
-        ``"explore"`` or ``"refine"``.
-    explored, explored_variances
-        log Z-hat of each exploring chain, and what each predicts of its variance.
-    refined, refined_variances
-        The same of the bridges; NaN where there is none.
-    overlap, pareto_k
-        The smallest overlap with q and the largest Pareto k; NaN where no bridge was tried.
-    repaired, repaired_share
-        How many modes that the particles had missed q covers, and their share of Z.
-    refuted
-        Whether draws of q have refuted the particles of all chains: shares of modes are wrong.
-    missed
-        The log of the mass, the expected and the found share of a mode that q does not cover.
-    r_hat, effective_draws, independent_draws
-        Of the returned draws: the largest R-hat, the smallest effective number by
-        autocorrelations, and how many are independent by the way they were made.
-    explore_r_hat
-        The largest R-hat of the exploring chains, before anything was done about it.
-    draws_from
-        ``"q"`` or ``"particles"``.
-    divergent
-        The share of trajectories that lost their energy at the posterior; NaN if none was counted.
-    draws, chains, dimension
-        The size of the run.
-    given
-        What is known of draws that were given, if they were.
-    carried
-        What is known of an update of an earlier result, if it was one.
-    flat
-        Data whose density is the same wherever the run has looked.
-    unfinished
-        A sentence about a limit that ended the run early, or "".
-    steps
-        What is known of the steps.
-    """
-
-    evidence: Evidence
-    explore: Evidence
-    refine: Evidence | None
-    chosen: str
-    explored: np.ndarray
-    explored_variances: np.ndarray
-    refined: np.ndarray
-    refined_variances: np.ndarray
-    steps: StepFacts = field(repr=False)
-    overlap: float = np.nan
-    pareto_k: float = np.nan
-    repaired: int = 0
-    repaired_share: float = np.nan
-    refuted: bool = False
-    missed: tuple[float, float, float] | None = None
-    r_hat: float = np.nan
-    r_hat_variable: str = ""
-    effective_draws: float = np.nan
-    independent_draws: float = np.nan
-    explore_r_hat: float = np.nan
-    explore_r_hat_variable: str = ""
-    draws_from: str = "particles"
-    divergent: float = np.nan
-    draws: int = 0
-    chains: int = 0
-    dimension: int = 0
-    given: GivenDraws | None = None
-    carried: Carried | None = None
-    flat: tuple[str, ...] = ()
-    unfinished: str = ""
-
-    @property
-    def effective(self) -> float:
-        """The number of independent draws that the returned ones are worth."""
-        return float(np.fmin(self.effective_draws, self.independent_draws))
 
 
 def judge(facts: Facts) -> Report:
@@ -240,8 +144,7 @@ def _find_reasons(facts: Facts) -> list[Found]:
         _unconfirmed(facts),
     ]
     if explored:
-        found += [_weak_steps(facts.steps), _few_ancestors(facts.steps), _stuck(facts.steps)]
-        found.append(_divergent(facts))
+        found += [*judge_steps(facts.steps), _divergent(facts)]
     found.append(_imprecise(facts))
     if explored:
         found.append(_different_chains(facts))
@@ -336,49 +239,6 @@ def _unconfirmed(facts: Facts) -> Found:
     return reason, False
 
 
-def _weak_steps(steps: StepFacts) -> Found:
-    """Find steps that hung on a few particles, even after generating more."""
-    effective = steps.effective_fraction * steps.particles
-    weak = (steps.effective_fraction < SMALLEST_FRACTION) & (effective < 50)
-    if not weak.any():
-        return None
-    numbers = np.flatnonzero(weak.any(axis=0))
-    names = _names(steps, weak)
-    reason = Reason(
-        "weak steps",
-        f"{len(numbers)} step(s) hung on few particles, the worst on {np.nanmin(effective):.0f}: "
-        f"{', '.join(names[:3])}.",
-        "Use more draws, another order of the variables, or a larger max_rounds.",
-        tuple(int(step) for step in numbers),
-        names,
-    )
-    return reason, True
-
-
-def _few_ancestors(steps: StepFacts) -> Found:
-    """Find steps whose particles were copies of few, not moved since (``move="adaptive"``)."""
-    return _low_steps(
-        steps,
-        steps.distinct_fraction,
-        SMALLEST_FRACTION,
-        "few ancestors",
-        "Only {lowest:.0f} % of the particles were distinct when the run came to {names}.",
-        'Move copies apart with move="always", or use more draws.',
-    )
-
-
-def _stuck(steps: StepFacts) -> Found:
-    """Find moves that were hardly ever accepted."""
-    return _low_steps(
-        steps,
-        steps.acceptance_rate,
-        SMALLEST_ACCEPTANCE,
-        "stuck",
-        "Moves were accepted in only {lowest:.1f} % of the proposals at {names}.",
-        "Copies of particles were not moved apart there: use more draws, or reparameterise.",
-    )
-
-
 def _divergent(facts: Facts) -> Found:
     """Report trajectories that lost their energy at the posterior."""
     if not facts.divergent > LARGEST_DIVERGENT:
@@ -389,24 +249,6 @@ def _divergent(facts: Facts) -> Found:
         "regions that are too narrow for them, and particles may lack there.",
         "log Z is likely to be low: reparameterise, give scales a prior away from zero, or compare "
         'with start="prior".',
-    )
-    return reason, False
-
-
-def _low_steps(
-    steps: StepFacts, fraction: np.ndarray, limit: float, check: str, message: str, advice: str
-) -> Found:
-    """Return a reason that names the steps at which a fraction is below its limit."""
-    low = fraction < limit
-    if not low.any():
-        return None
-    names = _names(steps, low)
-    reason = Reason(
-        check,
-        message.format(lowest=100 * np.nanmin(fraction), names=", ".join(names[:3])),
-        advice,
-        tuple(int(step) for step in np.flatnonzero(low.any(axis=0))),
-        names,
     )
     return reason, False
 
@@ -523,8 +365,3 @@ def _flat(facts: Facts) -> Found:
         variables=facts.flat,
     )
     return reason, False
-
-
-def _names(steps: StepFacts, flagged: np.ndarray) -> tuple[str, ...]:
-    names: Sequence[str] = steps.introduced[flagged]
-    return tuple(dict.fromkeys(str(name) for name in names))

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from pymc_arm.estimation.estimate import Evidence
+from pymc_arm.estimation.facts import Facts
 from pymc_arm.estimation.given import GivenDraws
-from pymc_arm.estimation.verdict import Facts, StepFacts, judge
+from pymc_arm.estimation.steps import StepFacts
+from pymc_arm.estimation.verdict import judge
 
 STEPS = StepFacts(
     effective_fraction=np.full((4, 3), 0.8),

@@ -34,8 +34,11 @@ __all__ = ["CompiledTerms", "Slicer", "compile_priors", "compile_terms"]
 
 _log = logging.getLogger("pymc")
 
-# With more terms than this, compiled code gains more in a run than it costs.
-LARGE = 2000
+# With more terms than this, compiled code gains more in a run than it costs. A run from a reference
+# takes some 50,000 values. At 3000 rows (wells) one takes 91 microseconds on NumPy and 46 compiled,
+# at 12,573 (radon) 104 and 46, at 20,000 (zero-inflated counts) 3142 and 1682; compiling takes 4 to
+# 30 CPU seconds where nothing is cached.
+LARGE = 20_000
 
 # From starts and stops to the function of the terms between them: a list of (size, width) arrays.
 Slicer = Callable[[np.ndarray, np.ndarray], Callable[[np.ndarray], list[np.ndarray]]]

@@ -20,6 +20,7 @@ from pytensor.tensor.subtensor import (
     indices_from_subtensor,
 )
 from pytensor.tensor.type import TensorType
+from scipy.sparse import csr_array
 
 from pymc_arm.models.graph.operations import (
     array_function,
@@ -221,14 +222,57 @@ def _add_to_groups(operation: Any, node: Apply) -> ArrayFunction:
     if operation.set_instead_of_inc or any(i.type.dtype == "bool" for i in _tensors(indices)):
         return perform
     entries = getattr(operation, "idx_list", None)
+    is_float = node.outputs[0].type.dtype == node.inputs[1].type.dtype == "float64"
+    latest: list[_Grouping] = []
 
     def add(array: np.ndarray, values: np.ndarray, *given: Any) -> Sequence[np.ndarray]:
         index = tuple(indices_from_subtensor(list(given), entries) if entries else given)
+        if is_float and _is_vector(index) and np.shape(values) == (len(index[0]), *array.shape[1:]):
+            # The places are those of the data, and the same at every call.
+            if not (latest and latest[0].fits(index[0], len(array))):
+                latest[:] = [_Grouping(index[0], len(array))]
+            return (array + latest[0](values),)
         result = np.array(array)
         _add_at(result, index, np.broadcast_to(values, result[index].shape))
         return (result,)
 
     return add
+
+
+class _Grouping:
+    """Sums of the rows that belong to each place, as a product with a sparse matrix.
+
+    Parameters
+    ----------
+    places
+        Where each row belongs.
+    count
+        The number of places.
+    """
+
+    def __init__(self, places: np.ndarray, count: int) -> None:
+        self._places, self._count = places, count
+        rows = np.arange(len(places))
+        entries = np.ones(len(places)), (places % count, rows)
+        self._matrix = csr_array(entries, shape=(count, len(places)))
+
+    def fits(self, places: np.ndarray, count: int) -> bool:
+        """Whether this is the grouping of such places."""
+        return places is self._places and count == self._count
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        """Return the sums, (count, ...)."""
+        return (self._matrix @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
+
+
+def _is_vector(index: tuple[Any, ...]) -> bool:
+    """Whether an index is one vector of places along the first axis."""
+    return (
+        len(index) == 1
+        and isinstance(index[0], np.ndarray)
+        and index[0].ndim == 1
+        and len(index[0]) > 0
+    )
 
 
 def _tensors(variables: Sequence[Any]) -> list[Any]:

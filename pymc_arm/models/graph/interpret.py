@@ -19,7 +19,13 @@ from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.tensor.variable import TensorVariable
 
 # The entries of the table register themselves.
-from pymc_arm.models.graph import elementwise, indexing, linear_algebra, loops  # noqa: F401
+from pymc_arm.models.graph import (  # noqa: F401
+    elementwise,
+    indexing,
+    linear_algebra,
+    loops,
+    reductions,
+)
 from pymc_arm.models.graph.operations import array_function, own_function, perform_function
 from pymc_arm.models.graph.program import Instruction, Program
 

@@ -19,7 +19,14 @@ from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.groups import Focus, GroupTarget
 from pymc_arm.models.reference.hamiltonian import Sweeps, move
 from pymc_arm.models.reference.laplace import Laplace, laplace
-from pymc_arm.models.reference.mixture import Fit, combine, fit_chart, freedom_of, scale_ratio
+from pymc_arm.models.reference.mixture import (
+    LARGEST_WIDE,
+    Fit,
+    combine,
+    fit_chart,
+    freedom_of,
+    scale_ratio,
+)
 from pymc_arm.models.reference.polish import LARGEST_POLISHED, polish
 from pymc_arm.models.reference.summits import find_summits, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
@@ -35,6 +42,7 @@ TRIAL_DRAWS = 500
 # Above this overlap no other view is tried.
 GOOD_OVERLAP = 0.7
 # Particles that q is fitted to: at least twice the dimension for a full covariance from scores.
+# Where that would be too many, they fit the widths of the coordinates only, and few are enough.
 FEWEST, MOST, PER_DIMENSION = 200, 1200, 3
 # Particles that lead the way in many dimensions, and tails that are light there.
 PILOT, LARGE_FREEDOM = 100, 50.0
@@ -127,17 +135,20 @@ def _fit_reference(
     view = target.view(shares)
     center, scale = prior_spread(view, prior)
     summits, evaluations, crowded = find_summits(rng, view, prior, center, scale, starts)
-    size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
+    size = PER_DIMENSION * target.dimension
+    size = max(size, FEWEST) if size <= MOST else FEWEST
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
     fits = [_start(view, found) for found in summits]
     target.look_around(_trial_points(rng, fits))
-    if size > 2 * PILOT:
+    if PER_DIMENSION * target.dimension > 2 * PILOT:
         fits = [_pilot(rng, fit, scale) for fit in fits]
-    fits = _rounds(rng, fits, size)
-    near = _model_points(fits)
-    target.check(near)
-    target.look_around(near)
-    best = assess(rng, view, fits)
+    best = assess(rng, view, fits) if _may_be_normal(target, fits) else None
+    if best is None or not best.overlap > ENOUGH:
+        fits = _rounds(rng, fits, size)
+        near = _model_points(fits)
+        target.check(near)
+        target.look_around(near)
+        best = assess(rng, view, fits)
     if len(target.coordinates) and best.overlap < GOOD_OVERLAP:
         view = target.view(find_shares(target, fits[0]))
         if (view.shares != shares).any():
@@ -154,6 +165,12 @@ def _fit_reference(
     if isinstance(target, GroupTarget):
         return replace(best, collapsed=target.collapsed, focus=target.focus)
     return best
+
+
+def _may_be_normal(target: SharedTarget, fits: list[Fit]) -> bool:
+    """Whether Laplace's method may be all it takes: a single summit in few dimensions."""
+    few = len(fits) == 1 and target.dimension <= LARGEST_WIDE
+    return few and not isinstance(target, GroupTarget)
 
 
 def _polish(rng: np.random.Generator, target: SharedTarget, found: Reference) -> Reference:

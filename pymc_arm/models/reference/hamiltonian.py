@@ -2,16 +2,20 @@
 
 In whitened coordinates a trajectory of length pi / 2 forgets where it began if the target is
 Gaussian, whatever its dimension; the step size falls with d^(-1/4) only. So a few trajectories of a
-few steps make particles new. Step size and length are adapted from one sweep to the next over all
-particles, with a jitter for each, as Buchholz, Chopin and Jacob (2021) do in Sequential Monte
-Carlo. Sweeps are repeated until the particles have moved: the coordinate that remembers most, and
-the log-density, decide, and not the mean over coordinates.
+few steps make particles new. Coordinates are whitened for one half of the particles by the places
+and scores of the other half: a target on the way to the posterior is no longer as wide as q. Step
+size and length are adapted from one sweep to the next over all particles, with a jitter for each,
+as Buchholz, Chopin and Jacob (2021) do in Sequential Monte Carlo. Sweeps are repeated until the
+particles have moved: the coordinate that remembers most, and the log-density, decide, and not the
+mean over coordinates.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from pymc_arm.estimation.approximation.covariance import score_covariance
 
 __all__ = ["FORGOTTEN", "Sweeps", "correlation_with_start", "harvest", "move"]
 
@@ -36,7 +40,32 @@ MOST_STEPS = 64
 # where the target is much narrower than the step.
 DIVERGENT = 1000.0
 # Trajectories between two draws of one particle at the end of a path.
-HARVEST_SWEEPS = 2
+HARVEST_SWEEPS = 1
+# Distinct particles in a half for each dimension, from which on a covariance is fitted to them;
+# with fewer, the widths of the coordinates are.
+PER_DIMENSION = 3
+# How far widths may differ from those of the coordinates that are given: scores of particles in a
+# tail may be anything.
+WIDTHS = (0.2, 5.0)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The factor of a covariance that whitens the target, for some of the particles.
+
+    ``factor`` is a matrix, or the diagonal of one.
+    """
+
+    members: np.ndarray
+    factor: np.ndarray
+
+    def velocity(self, momentum: np.ndarray) -> np.ndarray:
+        """Return how points move, of momenta that are standard normal."""
+        return momentum * self.factor if self.factor.ndim == 1 else momentum @ self.factor.T
+
+    def force(self, gradients: np.ndarray) -> np.ndarray:
+        """Return how momenta change."""
+        return gradients * self.factor if self.factor.ndim == 1 else gradients @ self.factor
 
 
 @dataclass(frozen=True)
@@ -53,6 +82,35 @@ class Sweeps:
     #: Step size and length of the trajectories, as they were tuned.
     step: float
     length: float
+    metrics: tuple[Metric, ...]
+
+
+def fit_metrics(
+    rng: np.random.Generator, points: np.ndarray, values: np.ndarray, gradients: np.ndarray
+) -> tuple[Metric, ...]:
+    """Return the metric of each half of the particles, fitted to the other half.
+
+    Copies of a particle are in the same half, so that no particle is moved by a metric that was
+    fitted to it.
+    """
+    dimension = points.shape[1]
+    _, owner = np.unique(values, return_inverse=True)
+    order = rng.permutation(owner.max() + 1)
+    first = (order < len(order) // 2)[owner]
+    halves = [np.flatnonzero(first), np.flatnonzero(~first)]
+    metrics = []
+    for mine, others in (halves, halves[::-1]):
+        distinct = others[np.unique(owner[others], return_index=True)[1]]
+        distinct = distinct[np.isfinite(values[distinct]) & gradients[distinct].any(axis=1)]
+        factor = np.ones(dimension)
+        if len(distinct) > PER_DIMENSION * dimension:
+            covariance = score_covariance(points[distinct], gradients[distinct])[1]
+            factor = np.linalg.cholesky(covariance)
+        elif len(distinct) > PER_DIMENSION:
+            spread, slopes = points[distinct].std(axis=0), gradients[distinct].std(axis=0)
+            factor = np.clip(np.sqrt(spread / np.maximum(slopes, 1e-12)), *WIDTHS)
+        metrics.append(Metric(mine, factor))
+    return tuple(metrics)
 
 
 def move(
@@ -77,11 +135,12 @@ def move(
     size, dimension = points.shape
     values, gradients = target(points)
     start_points, start_values = points, values
+    metrics = fit_metrics(rng, points, values, gradients)
     step, length = STEP * dimension**-0.25, np.pi / 2
     rates, evaluations, memory, number = [], size, 1.0, 0
     for number in range(1, most + 1):
         steps = _steps(rng, length, step)
-        proposal = _trajectory(rng, target, points, values, gradients, step, steps)
+        proposal = _trajectory(rng, target, points, values, gradients, step, steps, metrics)
         evaluations += size * steps
         points, values, gradients, rate = _accept(rng, points, values, gradients, proposal)
         rates.append(rate)
@@ -94,7 +153,9 @@ def move(
         if rate > 0.5 and number > 1 and memory > 0.6 * latest:
             length *= 1.4  # the target is wider somewhere than the coordinates say
     rate = float(np.mean(rates))
-    return Sweeps(points, values, gradients, rate, memory, number, evaluations, step, length)
+    return Sweeps(
+        points, values, gradients, rate, memory, number, evaluations, step, length, metrics
+    )
 
 
 def harvest(
@@ -112,7 +173,9 @@ def harvest(
     for _ in range(rounds):
         for _ in range(HARVEST_SWEEPS):
             steps = _steps(rng, start.length, start.step)
-            proposal = _trajectory(rng, target, points, values, gradients, start.step, steps)
+            proposal = _trajectory(
+                rng, target, points, values, gradients, start.step, steps, start.metrics
+            )
             points, values, gradients, _ = _accept(rng, points, values, gradients, proposal)
             divergent.append(np.mean(proposal[3] < -DIVERGENT))
         found.append(points)
@@ -150,19 +213,33 @@ def _trajectory(
     gradients: np.ndarray,
     step: float,
     steps: int,
+    metrics: Sequence[Metric],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return where leapfrog steps lead, and the log of the Metropolis ratio."""
     momentum = rng.normal(size=points.shape)
     steps_of = (step * rng.uniform(*JITTER, size=len(points)))[:, None]
     energy = values - 0.5 * (momentum**2).sum(axis=1)
     with np.errstate(all="ignore"):
-        momentum = momentum + 0.5 * steps_of * gradients
+        momentum = momentum + 0.5 * steps_of * _by_half(metrics, Metric.force, gradients)
         for number in range(steps):
-            points = points + steps_of * momentum
+            points = points + steps_of * _by_half(metrics, Metric.velocity, momentum)
             values, gradients = target(points)
-            momentum += (1.0 if number < steps - 1 else 0.5) * steps_of * gradients
+            force = _by_half(metrics, Metric.force, gradients)
+            momentum += (1.0 if number < steps - 1 else 0.5) * steps_of * force
         log_ratio = values - 0.5 * (momentum**2).sum(axis=1) - energy
     return points, values, gradients, np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+
+
+def _by_half(
+    metrics: Sequence[Metric],
+    function: Callable[[Metric, np.ndarray], np.ndarray],
+    rows: np.ndarray,
+) -> np.ndarray:
+    """Return a function of all rows, by the metric of each."""
+    result = np.empty_like(rows)
+    for metric in metrics:
+        result[metric.members] = function(metric, rows[metric.members])
+    return result
 
 
 def correlation_with_start(

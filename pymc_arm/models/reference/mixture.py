@@ -80,11 +80,7 @@ def _with_tails(fit: Fit) -> tuple[Component, ...]:
     """
     dimension = len(fit.chart.center)
     origin = np.zeros(dimension)
-    along = fit.points @ fit.chart.factor.T
-    standard = (along - along.mean(axis=0)) / np.maximum(along.std(axis=0), 1e-300)
-    tails = np.abs((standard**3).mean(axis=0)) + 0.5 * np.maximum(
-        (standard**4).mean(axis=0) - 3, 0.0
-    )
+    tails = _tails(fit.points @ fit.chart.factor.T)
     most = MOST_TAILS if dimension <= LARGEST_TAILED else 0
     chosen = [k for k in np.argsort(tails)[::-1][:most] if tails[k] > LONG_TAIL]
     wide = WIDE_WEIGHT if dimension <= LARGEST_WIDE else 0.0
@@ -98,6 +94,16 @@ def _with_tails(fit: Fit) -> tuple[Component, ...]:
         factor = np.eye(dimension) + (STRETCH - 1) * np.outer(direction, direction)
         parts.append(Component(np.log(TAIL_WEIGHT), origin, factor, fit.freedom))
     return tuple(parts)
+
+
+def _tails(points: np.ndarray) -> np.ndarray:
+    """Return how long the tail of each coordinate is; zero where there are no points to tell."""
+    if not len(points):
+        return np.zeros(points.shape[1])
+    standard = (points - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-300)
+    skewness, kurtosis = (standard**3).mean(axis=0), (standard**4).mean(axis=0)
+    tails: np.ndarray = np.abs(skewness) + 0.5 * np.maximum(kurtosis - 3, 0.0)
+    return tails
 
 
 def combine(view: View, fits: list[Fit]) -> tuple[Chart, StudentMixture]:

@@ -93,8 +93,10 @@ def find_summits(
     ended = maximize(chart, chart.from_view(points), np.ones(len(scale)), STEPS)
     evaluations += ended.evaluations
     points = chart.to_view(ended.points)
-    crowded = False
+    crowded, budget = False, 2 * evaluations
     for index in np.argsort(ended.values)[::-1]:
+        if evaluations > budget:  # where Hessians are dear, few of the starts are followed to an end
+            break
         if len(found) == LARGEST_COMPONENTS:
             high = ended.values[index] > ended.values.max() + 2 * SMALLEST_MASS
             crowded |= bool(high) and _is_new(points[index], found)

@@ -65,6 +65,7 @@ def test_pymc_appears_only_where_models_do():
         "evidence_from_draws.py",
         "_compat.py",
         "sampling.py",
+        "model_call.py",
         "smc_kernel.py",
         "updating.py",
         "demo.py",

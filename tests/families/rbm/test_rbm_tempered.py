@@ -187,7 +187,7 @@ def test_every_chain_learns_biases_of_its_own(path):
     )
 
 
-def test_the_pull_is_found_by_pilot_runs_or_given():
+def test_the_strength_is_found_by_pilot_runs_or_given():
     rng = np.random.default_rng(0)
     weights = rng.normal(0, 1, (12, 4))
     machine = Machine(weights, rng.normal(-1, 1, 12))

@@ -16,7 +16,7 @@ from typing import Any
 
 import pymc_arm
 from benchmarks.suite import PROBLEMS
-from pymc_arm import sampling
+from pymc_arm import model_call
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.graph.gradient import Gradient
@@ -29,7 +29,7 @@ __all__ = ["COMMANDS", "Stopwatch"]
 
 DENSITY = "density"
 STAGES = (
-    (sampling, "start_model", "look up the compiled model"),
+    (model_call, "start_model", "look up the compiled model"),
     (PriorSampler, "draw", "draw from the prior"),
     (GenericPath, "advance", "choose the next step"),
     (GenericPath, "move", "move"),
@@ -39,7 +39,7 @@ STAGES = (
     (ReferencePath, "move", "move"),
     (run, "refine_chains", "refine"),
     (run, "search_modes", "search for missed modes"),
-    (sampling, "make_inference_tree", "build the result"),
+    (model_call, "make_inference_tree", "build the result"),
     (LogDensity, "terms", DENSITY),
     (LogDensity, "sum", DENSITY),
     (LogDensity, "terms_at", DENSITY),

@@ -25,7 +25,7 @@ from benchmarks.rbm_rows import Row, claims
 from pymc_arm.algorithm.allocation import predicted_variance
 from pymc_arm.algorithm.arm import initialize, iterate
 from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
+from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath, tempered_path
 from pymc_arm.families.rbm.kernels import _excess, gibbs_tile
 from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 from pymc_arm.families.rbm.threads import TilePool
@@ -229,7 +229,7 @@ def build_path(
             **method.path,
         )
     began = time.process_time()
-    path = TemperedRBMPath(machine, digits, threads=options.threads)
+    path = tempered_path(machine, digits, threads=options.threads)
     print(
         f"{'':22s} data bias strength {path.data_bias_strength}, by pilot runs: "
         f"{time.process_time() - began:.2f} cpu s, once"

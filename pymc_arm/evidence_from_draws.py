@@ -15,6 +15,7 @@ from pymc_arm._compat import (
     find_model,
     get_group,
     has_group,
+    is_wrapper,
     observed_data,
 )
 from pymc_arm.comparison.reading import read_attributes
@@ -22,7 +23,7 @@ from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.errors import DrawsError, PathError
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
 from pymc_arm.estimation.estimate import Estimates, stands
-from pymc_arm.models.bambi import is_bambi_model, undo_bambi
+from pymc_arm.models.bambi import undo_bambi
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.given_data import check_data
 from pymc_arm.models.given_draws import read_draws
@@ -110,7 +111,7 @@ def evidence(
     """
     options = Options(cores=cores, random_seed=random_seed, progressbar=progressbar)
     posterior = draws = _posterior(idata)
-    if is_bambi_model(model):
+    if is_wrapper(model):
         draws, model = undo_bambi(posterior, model)
     elif posterior.attrs.get("modeling_interface") == "bambi":
         raise DrawsError(

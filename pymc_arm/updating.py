@@ -14,6 +14,7 @@ from pymc_arm._compat import (
     find_model,
     get_group,
     has_group,
+    is_wrapper,
     observed_data,
 )
 from pymc_arm.comparison.reading import read_attributes, read_evidence
@@ -22,7 +23,7 @@ from pymc_arm.errors import DrawsError
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.reciprocal import reciprocal_estimate
 from pymc_arm.models.appended import REMEDY, find_rows, find_terms
-from pymc_arm.models.bambi import is_bambi_model, undo_bambi
+from pymc_arm.models.bambi import undo_bambi
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.given_data import check_data
@@ -109,7 +110,7 @@ def update(
     earlier = _log_evidence(idata)
     attributes = read_attributes(idata)
     draws, wrapper = _posterior(idata), model
-    if is_bambi_model(model) and previous is None:
+    if is_wrapper(model) and previous is None:
         raise DrawsError(
             "Bambi chooses priors and centres predictors by the data, so that the old posterior is "
             "not that of the first rows: give previous=, the model of Bambi with the old data."
@@ -122,7 +123,7 @@ def update(
         assert isinstance(whole.density, LogDensity)
         path = path_from_rows(whole, find_terms(whole.density, rows))
     else:
-        if is_bambi_model(previous):
+        if is_wrapper(previous):
             draws, previous = undo_bambi(draws, previous)
         previous = find_model(previous)
         check_data(idata, previous)

@@ -1,6 +1,52 @@
-"""The end of a run says how many tests of each group there were, and how long they took."""
+"""Which tests run, and what the end of a run says about them."""
+
+from pathlib import Path
 
 GROUPS = ("statistical", "slow", "data")
+# Tests of what is NumPy, SciPy and numba alone. They do not depend on the version of PyMC, so that
+# CI runs them with one (--touching-pymc leaves them out); tests/test_architecture.py keeps them so.
+WITHOUT_PYMC = (
+    "algorithm",
+    "baselines/test_baseline_hamiltonian.py",
+    "baselines/test_baseline_probit.py",
+    "baselines/test_baseline_rbm.py",
+    "estimation/test_approximation.py",
+    "estimation/test_convergence.py",
+    "estimation/test_covariance.py",
+    "estimation/test_estimate.py",
+    "estimation/test_judge.py",
+    "estimation/test_ladder.py",
+    "estimation/test_location_scale.py",
+    "estimation/test_mixtures.py",
+    "estimation/test_reciprocal.py",
+    "estimation/test_refine.py",
+    "estimation/test_starts.py",
+    "estimation/test_walks.py",
+    "families/gpc/test_gpc_ep.py",
+    "families/gpc/test_gpc_kernels.py",
+    "families/gpc/test_gpc_path.py",
+    "families/gpc/test_gpc_validation.py",
+    "families/rbm/test_rbm_data.py",
+    "families/rbm/test_rbm_kernels.py",
+    "families/rbm/test_rbm_machine.py",
+    "families/rbm/test_rbm_order.py",
+    "families/rbm/test_rbm_path.py",
+    "families/rbm/test_rbm_rows.py",
+    "families/test_philox.py",
+    "families/test_sharing_threads.py",
+)
+
+
+def pytest_addoption(parser):
+    text = "leave out tests that do not depend on the version of PyMC"
+    parser.addoption("--touching-pymc", action="store_true", help=text)
+
+
+def pytest_ignore_collect(collection_path, config):
+    if config.getoption("--touching-pymc"):
+        own = Path(__file__).parent
+        return True if collection_path in {own / name for name in WITHOUT_PYMC} else None
+    return None
 
 
 def pytest_terminal_summary(terminalreporter):

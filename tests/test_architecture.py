@@ -1,17 +1,30 @@
 """The rooms of the package: what each may import, and what may lie in the tree."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import WITHOUT_PYMC
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pymc_arm"
 LARGEST_FILE = 200_000
 SHARED = ("errors", "arguments")
 PYMC = ("pymc", "pytensor", "arviz", "xarray", "pandas", "numba")
+# What builds models of PyMC, or InferenceData.
+FRONT_ENDS = (
+    "benchmarks.adversarial",
+    "benchmarks.suite",
+    "pymc_arm._compat",
+    "pymc_arm.comparison",
+    "pymc_arm.models",
+    "pymc_arm.results",
+    "pymc_arm.sampling",
+)
 
 
 def imports_of(path):
@@ -65,6 +78,7 @@ def test_pymc_appears_only_where_models_do():
         "evidence_from_draws.py",
         "_compat.py",
         "sampling.py",
+        "model_call.py",
         "smc_kernel.py",
         "updating.py",
         "demo.py",
@@ -84,6 +98,21 @@ def test_no_family_knows_another():
         others = [f"pymc_arm.families.{other}" for other in families if other != name]
         for path in room(f"families/{name}"):
             assert not any(m.startswith(tuple(others)) for m in imports_of(path) if others), path
+
+
+def test_what_runs_with_one_version_of_pymc_never_touches_it():
+    """See WITHOUT_PYMC in tests/conftest.py."""
+    tests = ROOT / "tests"
+    for name in WITHOUT_PYMC:
+        found = sorted((tests / name).rglob("*.py")) if not name.endswith(".py") else [tests / name]
+        assert found, name
+        for path in found:
+            modules = imports_of(path)
+            roots = {module.split(".")[0] for module in modules}
+            assert roots.isdisjoint({"pymc", "pytensor", "arviz", "xarray"}), path
+            assert not any(module.startswith(FRONT_ENDS) for module in modules), path
+            text = path.read_text()
+            assert not re.search(r"\b(sample|sample_path|compare|evidence|rbm|gpc)\(", text), path
 
 
 def test_versions_of_pymc_are_told_apart_in_one_place():

@@ -8,7 +8,7 @@ import pymc as pm
 import pytest
 
 import pymc_arm
-from pymc_arm import CheckpointError, ModelError, sampling
+from pymc_arm import CheckpointError, ModelError, model_call
 from pymc_arm.algorithm.settings import INSTEAD
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
@@ -116,7 +116,7 @@ def test_arguments_of_models_before_they_are_compiled(
             return Plain([0.1, 0.2])
         raise AssertionError("compiled")
 
-    monkeypatch.setattr(sampling, "_make_path", build)
+    monkeypatch.setattr(model_call, "_make_path", build)
     with pytest.raises(kind, match=message):
         pymc_arm.sample(model, **{"progressbar": False, **options})
 

@@ -32,7 +32,7 @@ from examples.paper.common import (
 )
 from examples.paper.problems import Trained, small_machine, trained_machine
 from pymc_arm import TrustWarning, run
-from pymc_arm.families.rbm import RBMPath, TemperedRBMPath
+from pymc_arm.families.rbm import RBMPath, tempered_path
 from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 
 STYLES = {
@@ -122,7 +122,7 @@ def tempered_rows(setting: Setting, seed: int) -> Iterator[Row]:
     """Run ARM on the package's own path."""
     problem = setting.problem
     started = time.process_time()
-    path = TemperedRBMPath(problem.machine, problem.data)
+    path = tempered_path(problem.machine, problem.data)
     print(f"{'':24s} pilot runs: {time.process_time() - started:.1f} s")
     for particles, runs in setting.particles:
         values, seconds = repeat(

@@ -22,6 +22,7 @@ from pymc_arm._compat import unwrap_model
 from pymc_arm.comparison.data import warn_of_different_data
 from pymc_arm.comparison.reading import read_evidence
 from pymc_arm.errors import ChainError, ComparisonError
+from pymc_arm.model_call import ModelCall
 from pymc_arm.results import Evidence
 from pymc_arm.running.backends import Request, make_runner
 from pymc_arm.running.chains import Chain
@@ -31,7 +32,6 @@ from pymc_arm.running.options import Options
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ModelProgress
 from pymc_arm.running.run import INTERRUPTION, PathRun
-from pymc_arm.sampling import ModelCall
 
 __all__ = ["run_models"]
 

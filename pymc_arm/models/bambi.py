@@ -13,14 +13,9 @@ import xarray as xr
 
 from pymc_arm.errors import DrawsError
 
-__all__ = ["is_bambi_model", "undo_bambi"]
+__all__ = ["undo_bambi"]
 
 OFFSET = "_offset"
-
-
-def is_bambi_model(model: Any) -> bool:
-    """Whether a model is Bambi's; one that is not built yet has no model behind it."""
-    return type(model).__module__.split(".")[0] == "bambi" and hasattr(model, "center_predictors")
 
 
 def undo_bambi(posterior: xr.Dataset, model: Any) -> tuple[xr.Dataset, pm.Model]:
@@ -29,7 +24,7 @@ def undo_bambi(posterior: xr.Dataset, model: Any) -> tuple[xr.Dataset, pm.Model]
     if getattr(backend, "model", None) is None:
         raise DrawsError("The model of Bambi is not built: give the one whose fit() was called.")
     posterior = _add_offsets(posterior, backend.model)
-    if model.center_predictors:
+    if getattr(model, "center_predictors", False):
         for component in backend.distributional_components.values():
             posterior = _center_intercept(posterior, component)
     return posterior, backend.model

@@ -4,6 +4,7 @@ Both graphs run once or twice a run, on all particles at once, so NumPy's own sp
 they are batched and interpreted, which saves the seconds that a compiler would take.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -40,6 +41,8 @@ __all__ = [
     "is_fixed",
     "with_deterministics",
 ]
+
+_log = logging.getLogger("pymc")
 
 # Where draws that overflow are put: the largest power of ten whose square can be summed over any
 # number of particles. A draw of 1e150 and one of 1e600 are alike to any likelihood.
@@ -312,7 +315,11 @@ def _with_draws(graph: Variable, draws: Mapping[Variable, TensorVariable]) -> Va
 def batched_function(
     inputs: Sequence[TensorVariable], outputs: Sequence[TensorVariable]
 ) -> Callable[..., list[np.ndarray]]:
-    """Return an interpreted function of inputs with one more leading axis, the particle."""
+    """Return an interpreted function of inputs with one more leading axis, the particle.
+
+    Not every operation has a batched form: then it is called for one particle after another, and
+    the log says why.
+    """
     rows = [pt.tensor(dtype=i.type.dtype, shape=(None, *i.type.shape)) for i in inputs]
     try:
         batched = vectorize_graph(list(outputs), dict(zip(inputs, rows, strict=True)))
@@ -329,8 +336,10 @@ def batched_function(
             ]
 
         return evaluate
-    except Exception:
-        # Not every operation has a batched form.
+    except Exception as error:  # compilers raise anything: it is logged
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+        names = ", ".join(str(output.name) for output in outputs)
+        _log.info("pymc_arm: %s are evaluated one draw at a time: %s", names, reason)
         single = pytensor.function(
             list(inputs), list(outputs), mode=INTERPRETED, on_unused_input="ignore"
         )

@@ -133,7 +133,9 @@ def _terms_of(
     block = density.blocks[number]
     try:
         alone = LogDensity(x, [block], draws, "numpy")
-    except Exception:  # not every operation has a form on NumPy
+    except Exception as error:  # compilers raise anything: it is noted
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+        density.notes.append(f"the support of {block.name} is found with C: {reason}")
         alone = LogDensity(x, [block], draws, "c")
     return alone, np.arange(alone.count)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_arm import Settings
-from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
+from pymc_arm.families.rbm import Machine, RBMPath, tempered_path
 from pymc_arm.testing import GaussianChain
 
 
@@ -21,7 +21,7 @@ def test_a_path_states_its_own():
     machine = Machine(np.zeros((3, 2)))
     assert RBMPath(machine).settings().max_rounds == 0
     assert RBMPath(machine).settings(variant="anticipate").max_rounds == 3
-    tempered = TemperedRBMPath(machine, np.eye(3), data_bias_strength=1.0)
+    tempered = tempered_path(machine, np.eye(3), data_bias_strength=1.0)
     assert tempered.settings().threshold == 0.997
     assert tempered.settings(threshold=0.9).threshold == 0.9
 

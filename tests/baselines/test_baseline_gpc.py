@@ -17,11 +17,11 @@ KERNELS = {
 @pytest.mark.parametrize("kernel", list(KERNELS))
 @pytest.mark.parametrize("base", ["prior", "ep"])
 def test_annealing_is_right(six, base, kernel, errors_off):
-    road = GPCAnnealing(
+    annealing = GPCAnnealing(
         six.covariance, six.labels, mean=six.mean, base=base, kernel=kernel, **KERNELS[kernel]
     )
     result = ais(
-        road,
+        annealing,
         100,
         temperatures=25,
         schedule="adaptive" if base == "prior" else "linear",
@@ -36,29 +36,31 @@ def test_annealing_is_right(six, base, kernel, errors_off):
 
 def test_annealing_from_ep_starts_close(six):
     """From q the first weights are those of an approximation that is nearly right."""
-    roads = {
+    paths = {
         base: GPCAnnealing(six.covariance, six.labels, mean=six.mean, base=base)
         for base in ("prior", "ep")
     }
     spreads = {}
-    for base, road in roads.items():
-        draws, log_evidence = road.draw_base(np.random.default_rng(2), 5000)
+    for base, annealing in paths.items():
+        draws, log_evidence = annealing.draw_base(np.random.default_rng(2), 5000)
         assert log_evidence == 0
-        spreads[base] = road.energy(draws, 0.0).std()
+        spreads[base] = annealing.energy(draws, 0.0).std()
     assert spreads["ep"] < 0.2 * spreads["prior"]
 
 
 def test_energy_of_ep_is_normalised(six):
     """E_q[exp(energy)] = Z; the weights are bounded, so that a plain mean is good enough."""
-    road = GPCAnnealing(six.covariance, six.labels, mean=six.mean, base="ep")
-    draws, _ = road.draw_base(np.random.default_rng(3), 20_000)
-    ratios = np.exp(road.energy(draws, 0.0) - six.log_evidence)
+    annealing = GPCAnnealing(six.covariance, six.labels, mean=six.mean, base="ep")
+    draws, _ = annealing.draw_base(np.random.default_rng(3), 20_000)
+    ratios = np.exp(annealing.energy(draws, 0.0) - six.log_evidence)
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / np.sqrt(len(ratios))
 
 
 def test_posterior_has_the_labels_taken_out(six):
-    road = GPCAnnealing(six.covariance, six.labels, mean=six.mean, base="ep", name="latent")
-    result = ais(road, 200, temperatures=5, schedule="linear", random_seed=4, progressbar=False)
+    annealing = GPCAnnealing(six.covariance, six.labels, mean=six.mean, base="ep", name="latent")
+    result = ais(
+        annealing, 200, temperatures=5, schedule="linear", random_seed=4, progressbar=False
+    )
     exact = six.exact_draws(np.random.default_rng(5), 4000) * six.labels
     found = result.posterior["latent"].values.reshape(-1, 6)
     error = np.hypot(exact.std(axis=0) / np.sqrt(4000), found.std(axis=0) / np.sqrt(800))

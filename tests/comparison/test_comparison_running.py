@@ -12,8 +12,8 @@ import pytest
 
 import pymc_arm
 from pymc_arm import ComparisonError, ModelError, Settings, compare
+from pymc_arm.model_call import ModelCall
 from pymc_arm.running.run import Options
-from pymc_arm.sampling import ModelCall
 
 OPTIONS = {"draws": 60, "chains": 2, "progressbar": False}
 RNG = np.random.default_rng(3)

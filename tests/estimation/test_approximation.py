@@ -1,4 +1,4 @@
-"""Densities that are fitted to draws: normalised, right in known cases, and their leaders."""
+"""Densities that are fitted to draws: normalised, right in known cases; driving coordinates."""
 
 import numpy as np
 import pytest
@@ -32,21 +32,21 @@ def score_funnel(points: np.ndarray) -> np.ndarray:
     )
 
 
-def test_the_leader_is_found():
+def test_the_driving_coordinate_is_found():
     assert find_driving_coordinate(funnel(np.random.default_rng(0), 3000)) == 1
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_independent_coordinates_have_no_leader(seed):
+def test_independent_coordinates_have_no_driving_coordinate(seed):
     assert find_driving_coordinate(np.random.default_rng(seed).normal(size=(3000, 6))) is None
 
 
-def test_one_coordinate_has_no_leader():
+def test_one_coordinate_has_no_driving_coordinate():
     assert find_driving_coordinate(np.random.default_rng(0).normal(size=(100, 1))) is None
 
 
 @pytest.mark.parametrize("scored", [False, True])
-def test_following_overlaps_with_a_funnel_and_a_student_does_not(scored):
+def test_a_funnel_overlaps_with_a_funnel_and_a_student_does_not(scored):
     rng = np.random.default_rng(1)
     points = funnel(rng, 3000)
     scores = score_funnel(points) if scored else None
@@ -57,7 +57,7 @@ def test_following_overlaps_with_a_funnel_and_a_student_does_not(scored):
     assert overlaps[1] > 0.9 > 2 * overlaps[0]
 
 
-def test_following_is_normalised():
+def test_a_funnel_is_normalised():
     """The mean of p / q over draws of q is one, for a p narrower than q."""
     rng = np.random.default_rng(2)
     q = FunnelStudent.fit(funnel(rng, 1000), 1)
@@ -68,7 +68,7 @@ def test_following_is_normalised():
     assert error < 0.01
 
 
-def test_course_pulls_scores_as_finite_differences_do():
+def test_scores_are_transformed_as_finite_differences_are():
     rng = np.random.default_rng(3)
     points = funnel(rng, 500)
     course = ConditionalLocationScale.fit(points, 1)
@@ -86,7 +86,7 @@ def test_course_pulls_scores_as_finite_differences_do():
     np.testing.assert_allclose(pulled[inside], numeric[inside], rtol=2e-3, atol=2e-3)
 
 
-def test_fit_chooses_the_leader():
+def test_fit_chooses_the_driving_coordinate():
     rng = np.random.default_rng(4)
     assert isinstance(fit(log_funnel, rng, funnel(rng, 2000)), FunnelStudent)
 

@@ -8,7 +8,6 @@ import pytest
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.algorithm.tempering import furthest
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep, sweep
 from pymc_arm.models.moves.decorrelation import Decorrelation
@@ -214,26 +213,6 @@ def test_a_sweep_says_what_is_left():
     moved = Sweep(stuck, KERNELS).run(rng, points)
     assert moved.autocorrelation == 1.0
     assert (moved.particles == points).all()
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e8, 1e20, 1e200])
-@pytest.mark.parametrize("previous", [0.0, 0.3])
-def test_ends_are_found_at_any_scale(scale, previous):
-    """The effective fraction is exp(-(share scale)): its end for 1/2 is log 2 / scale."""
-
-    def fraction_at(end):
-        return float(np.exp(-(end - previous) * scale))
-
-    end = furthest(fraction_at, previous, 0.5)
-    expected = min(previous + np.log(2) / scale, 1.0)
-    if previous:  # the power grows by a thousandth of itself at least
-        expected = max(expected, previous * 1.001)
-    np.testing.assert_allclose(end - previous, expected - previous, rtol=0.011)
-
-
-def test_an_end_is_never_where_it_was():
-    for previous in (0.0, 1e-250, 0.5, 0.9999999):
-        assert previous < furthest(lambda end: 0.0, previous, 0.5) <= 1.0
 
 
 def test_log_likelihoods_of_any_range_are_tempered_in():

@@ -87,7 +87,7 @@ def test_refining_can_be_interrupted(monkeypatch):
 
 def test_models_that_ended_are_in_the_error(monkeypatch):
     calls = []
-    begin = pymc_arm.sampling.ModelCall.begin
+    begin = pymc_arm.model_call.ModelCall.begin
 
     def interrupt(self):
         calls.append(self)
@@ -95,7 +95,7 @@ def test_models_that_ended_are_in_the_error(monkeypatch):
             raise KeyboardInterrupt
         return begin(self)
 
-    monkeypatch.setattr(pymc_arm.sampling.ModelCall, "begin", interrupt)
+    monkeypatch.setattr(pymc_arm.model_call.ModelCall, "begin", interrupt)
     models = {name: make_model(scale) for name, scale in {"a": 1.0, "b": 2.0, "c": 3.0}.items()}
     options = {"draws": 60, "random_seed": 1, "progressbar": False, "cores": 1}
     with pytest.raises(pymc_arm.ComparisonError, match="interrupted") as caught:

@@ -15,15 +15,16 @@ def score_covariance(points: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray
 
     The covariance S solves S C_s S = C_x for the covariances of the scores and of the points: it is
     L (L^T C_s L)^(-1/2) L^T with C_x = L L^T. The mean is that of the points plus S times that of
-    the scores.
+    the scores. Where scores overflow, both are those of the points.
     """
     mean, average = points.mean(axis=0), scores.mean(axis=0)
     covariance = shrink(covariance_of(points - mean), 0.0)
     factor = np.linalg.cholesky(covariance)
     pulled = (scores - average) @ factor
-    values, vectors = np.linalg.eigh(pulled.T @ pulled / (len(scores) - 1))
-    if not np.isfinite(values).all():
+    pulled_covariance = pulled.T @ pulled / (len(scores) - 1)
+    if not np.isfinite(pulled_covariance).all():
         return mean, covariance
+    values, vectors = np.linalg.eigh(pulled_covariance)
     half = factor @ vectors * np.clip(values, 1e-2, 1e6) ** -0.25
     fitted = half @ half.T
     return mean + fitted @ average, fitted

@@ -13,13 +13,17 @@ import numpy as np
 import scipy
 
 from pymc_arm.estimation.approximation.covariance import shrink
+from pymc_arm.estimation.approximation.location_scale import (
+    fit_location_scale,
+    transform_gradients,
+)
 from pymc_arm.estimation.approximation.student import SinhArcsinhStudent
 
 __all__ = ["FunnelStudent", "find_driving_coordinate"]
 
 # Means and widths stay what they are beyond so many standard deviations of the driver.
 FURTHEST = 4.0
-ROUNDS, ITERATIONS = 2, 25
+ITERATIONS = 25
 # A single draw counts for no more than this, in units of the variance.
 LARGEST_SQUARE = 50.0
 # How often what noise would show a driver must show.
@@ -77,22 +81,9 @@ class ConditionalLocationScale:
         column = points[:, driver]
         center, width = float(column.mean()), float(max(column.std(), 1e-300))
         basis = _basis((column - center) / width)
-        lines = basis[:, :2]
-        information = np.linalg.pinv(2 * lines.T @ lines)
-        weights = np.ones_like(points)
-        for _ in range(ROUNDS):
-            normal = np.einsum("nk,nd,nl->dkl", basis, weights, basis, optimize=True)
-            normal += 1e-9 * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(3)
-            right = (basis.T @ (weights * points)).T
-            means = np.linalg.solve(normal, right[..., None])[..., 0].T
-            residual = points - basis @ means
-            widths = np.zeros((2, points.shape[1]))
-            widths[0] = np.log(np.maximum(residual.std(axis=0), 1e-300))
-            for _ in range(ITERATIONS):  # Fisher's scoring
-                square = np.minimum((residual * np.exp(-lines @ widths)) ** 2, LARGEST_SQUARE)
-                widths += np.clip(information @ (lines.T @ (square - 1)), -0.5, 0.5)
-            weights = np.exp(-2 * (lines @ widths - widths[0]))
-        means[:, driver], widths[:, driver] = 0.0, 0.0
+        means, widths = fit_location_scale(
+            points, driver, basis, basis[:, :2], ITERATIONS, LARGEST_SQUARE
+        )
         return cls(driver, center, width, means, widths)
 
     def predict(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,9 +103,7 @@ class ConditionalLocationScale:
         inside = (np.abs(distance) < FURTHEST) / self.width
         slopes = np.stack([inside, 2 * distance * inside], axis=1) @ self.means[1:]
         widening = inside[:, None] * self.widths[1]
-        pulled = scores * np.exp(log_width)
-        pulled[:, self.driver] += (scores * slopes + widening * (pulled * left + 1)).sum(axis=1)
-        return pulled
+        return transform_gradients(scores, left, self.driver, log_width, slopes, widening)
 
 
 @dataclass(frozen=True)

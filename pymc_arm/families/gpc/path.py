@@ -5,10 +5,8 @@ y_i x_i), so that every label is +1. The smooth step is an exact integral and th
 exact draw in both representations, so that the only approximation is the particles themselves.
 """
 
-import os
 import threading
 from collections.abc import Sequence as Indices
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, Literal
@@ -23,7 +21,6 @@ from pymc_arm.families.gpc.ep import Sites, expectation_propagation, log_site_ma
 from pymc_arm.families.gpc.kernels import predict, sweep_tiles
 from pymc_arm.families.gpc.microkernel import TILE_BYTES
 from pymc_arm.families.gpc.precision import GrowingPrecision
-from pymc_arm.families.gpc.random import draw_key
 from pymc_arm.families.gpc.sequence import (
     build_sequence,
     informative_order,
@@ -36,8 +33,10 @@ from pymc_arm.families.gpc.validation import (
     check_mean,
     factorize,
 )
+from pymc_arm.families.philox import draw_key
+from pymc_arm.families.threads import SharingThreads
 from pymc_arm.running.placement import Placement
-from pymc_arm.running.processors import available_cores, one_blas_thread
+from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["GPCPath"]
 
@@ -132,8 +131,7 @@ class GPCPath(Path):
         if not 0 < relaxation <= 1:
             raise ValueError(f"relaxation={relaxation} must be above 0 and at most 1.")
         check_count("sweeps", sweeps)
-        if threads is not None:
-            check_count("threads", threads)
+        self._pool = SharingThreads(threads)
         natural = np.float32 if representation == "z" else np.float64
         real = np.dtype(natural if dtype is None else dtype)
         check_choice("dtype", real.name, ("float32", "float64"))
@@ -149,7 +147,7 @@ class GPCPath(Path):
         self.width = relaxation if kernel == "overrelaxed" else 0.0
         self.sweeps = int(sweeps)
         self.dtype = real.type
-        self.threads = available_cores() if threads is None else int(threads)
+        self.threads = self._pool.threads
         self.unwhitening = unwhitening
         self.offset = offset
 
@@ -173,14 +171,9 @@ class GPCPath(Path):
 
     def _prepare_workspace(self) -> None:
         self._workspace = threading.local()
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            name: value
-            for name, value in self.__dict__.items()
-            if name not in ("_workspace", "_pool")
-        }
+        return {name: value for name, value in self.__dict__.items() if name != "_workspace"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -202,26 +195,16 @@ class GPCPath(Path):
         key = draw_key(rng)
         probit = self.representation == "x"
 
-        def sweep(first: int, last: int) -> None:
+        def sweep(tiles: tuple[int, int]) -> None:
             sweep_tiles(
-                particles, moved, matrix, shift, key, self.width, self.sweeps, probit, first, last
+                particles, moved, matrix, shift, key, self.width, self.sweeps, probit, *tiles
             )
 
         work = self.sweeps * n * particles.size
         if self.threads == 1 or work < SMALLEST_SHARED_SWEEP:
-            sweep(0, tiles)
+            sweep((0, tiles))
         else:
-            ranges = iter(_shrinking_ranges(tiles, self.threads))
-
-            def take_ranges() -> None:
-                for first, last in ranges:
-                    sweep(first, last)
-
-            # This thread takes part, and has begun before another one is awake.
-            others = [self._executor().submit(take_ranges) for _ in range(self.threads - 1)]
-            take_ranges()
-            for other in others:
-                other.result()
+            self._pool.share(sweep, _shrinking_ranges(tiles, self.threads))
         return Moved(moved)
 
     def smooth(self, rng: np.random.Generator, n: int, particles: np.ndarray) -> Smoothed:
@@ -312,13 +295,6 @@ class GPCPath(Path):
             self._workspace.precision = GrowingPrecision(self.sequence, self.dtype)
         precision: GrowingPrecision = self._workspace.precision
         return precision
-
-    def _executor(self) -> ThreadPoolExecutor:
-        """Return this process's threads; those of a parent process do not survive a fork."""
-        process = os.getpid()
-        if self._pool is None or self._pool[0] != process:
-            self._pool = process, ThreadPoolExecutor(self.threads - 1)
-        return self._pool[1]
 
 
 def _shrinking_ranges(tiles: int, threads: int) -> list[tuple[int, int]]:

@@ -1,13 +1,12 @@
 """Random numbers inside compiled sweeps, the same for any number of threads.
 
-Every particle has a generator of its own. Its state comes from Philox4x32-10, a function of a key
-and the particle's index and of nothing else, so that it does not matter which thread moves the
-particle, or when. From there xoshiro128+ runs, whose few shifts and additions the compiler turns
-into vector instructions over many particles at once.
+Every particle has a generator of its own. Its state comes from :mod:`pymc_arm.families.philox`, a
+function of a key and the particle's index and of nothing else, so that it does not matter which
+thread moves the particle, or when. From there xoshiro128+ runs, whose few shifts and additions the
+compiler turns into vector instructions over many particles at once.
 
 References
 ----------
-Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
 Blackman and Vigna (2021), Scrambled linear pseudorandom number generators.
 """
 
@@ -18,13 +17,9 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-__all__ = ["draw_key", "exponentials", "next_bits", "seed_lanes"]
+from pymc_arm.families.philox import HALF_WORD, LOW, philox
 
-ROUNDS = 10
-MULTIPLIER_0, MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-WEYL_0, WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-LOW = np.uint64(0xFFFFFFFF)
-HALF_WORD = np.uint64(32)
+__all__ = ["exponentials", "next_bits", "seed_lanes"]
 
 # Minimax polynomial for log(1 + t), sqrt(1/2) <= 1 + t < sqrt(2) (Cephes, logf).
 LOG_COEFFICIENTS = (
@@ -43,30 +38,15 @@ LOG_2 = math.log(2)
 ROOT_HALF, ONE, MANTISSA = np.uint32(0x3F3504F3), np.uint32(0x3F800000), np.uint32(0x007FFFFF)
 
 
-def draw_key(rng: np.random.Generator) -> np.uint64:
-    """Draw the key of one sweep."""
-    return rng.integers(2**64, dtype=np.uint64)
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def seed_lanes(states: np.ndarray, key: np.uint64, first: int) -> None:
     """Fill ``states`` (4, lanes), uint32, for the particles from index ``first`` on."""
     for lane in range(states.shape[1]):
         index = np.uint64(first + lane)
-        word_0, word_1 = index & LOW, index >> HALF_WORD
-        word_2, word_3 = np.uint64(0), np.uint64(0)
-        key_0, key_1 = key & LOW, key >> HALF_WORD
-        for _ in range(ROUNDS):
-            product_0, product_1 = MULTIPLIER_0 * word_0, MULTIPLIER_1 * word_2
-            word_0 = (product_1 >> HALF_WORD) ^ word_1 ^ key_0
-            word_2 = (product_0 >> HALF_WORD) ^ word_3 ^ key_1
-            word_1, word_3 = product_1 & LOW, product_0 & LOW
-            key_0, key_1 = (key_0 + WEYL_0) & LOW, (key_1 + WEYL_1) & LOW
-        states[0, lane] = word_0
-        states[1, lane] = word_1
-        states[2, lane] = word_2
+        words = philox(index & LOW, index >> HALF_WORD, np.uint64(0), key & LOW, key >> HALF_WORD)
+        states[0, lane], states[1, lane], states[2, lane] = words[0], words[1], words[2]
         # The all-zero state is the one that xoshiro never leaves.
-        states[3, lane] = word_3 | np.uint64(1)
+        states[3, lane] = words[3] | np.uint64(1)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -10,9 +10,19 @@ if TYPE_CHECKING:
     from pymc_arm.families.rbm.direct import rbm
     from pymc_arm.families.rbm.distribution import RBM
     from pymc_arm.families.rbm.path import RBMPath
+    from pymc_arm.families.rbm.pilots import tempered_path
     from pymc_arm.families.rbm.tempered import TemperedRBMPath
 
-__all__ = ["RBM", "LogLikelihood", "Machine", "RBMFamily", "RBMPath", "TemperedRBMPath", "rbm"]
+__all__ = [
+    "RBM",
+    "LogLikelihood",
+    "Machine",
+    "RBMFamily",
+    "RBMPath",
+    "TemperedRBMPath",
+    "rbm",
+    "tempered_path",
+]
 
 # Every model is shown to the family, and few need the kernels, which numba is slow to load.
 __getattr__ = lazy_attributes(
@@ -22,5 +32,6 @@ __getattr__ = lazy_attributes(
         "RBMPath": "pymc_arm.families.rbm.path",
         "TemperedRBMPath": "pymc_arm.families.rbm.tempered",
         "rbm": "pymc_arm.families.rbm.direct",
+        "tempered_path": "pymc_arm.families.rbm.pilots",
     },
 )

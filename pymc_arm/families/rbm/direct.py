@@ -8,7 +8,7 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.arguments import check_choice
 from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.path import RBMPath
-from pymc_arm.families.rbm.tempered import TemperedRBMPath
+from pymc_arm.families.rbm.pilots import tempered_path
 from pymc_arm.sampling import sample_path
 
 __all__ = ["make_path", "rbm"]
@@ -114,4 +114,4 @@ def make_path(
         return RBMPath(machine, data=data, random_seed=random_seed, **options, **shared)
     if options:
         raise ValueError(f'{", ".join(options)} have a meaning only with path="units".')
-    return TemperedRBMPath(machine, data, **shared)
+    return tempered_path(machine, data, **shared)

@@ -3,7 +3,7 @@
 A Gibbs step is two matrix products and two layers of coin tosses. The products are BLAS's, in
 single precision; each layer of coins is one flat loop in which random number, exponential and
 comparison are fused, written so that the compiler turns it into vector instructions. Random
-numbers come from the counter-based generator Philox4x32-10 (Salmon et al., 2011): the counter
+numbers come from a counter-based generator (:mod:`pymc_arm.families.philox`): the counter
 holds the sweep and the place of the coin among all particles, so that the result does not depend
 on how the particles are divided among threads.
 """
@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
+
+from pymc_arm.families.philox import HALF_WORD, LOW, philox
 
 __all__ = ["gibbs_tile", "softplus_difference_tile", "toss"]
 
@@ -57,26 +59,6 @@ def _exp(x: np.float32) -> np.float32:
 
 
 @njit(inline="always", error_model="numpy")
-def _philox(
-    low: np.uint64, high: np.uint64, sweep: np.uint64, key_low: np.uint64, key_high: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Return four random words of 32 bits for a counter of 96 bits and a key of 64."""
-    mask = np.uint64(0xFFFFFFFF)
-    c0, c1, c2, c3 = np.uint64(low), np.uint64(high), np.uint64(sweep), np.uint64(0)
-    k0, k1 = np.uint64(key_low), np.uint64(key_high)
-    for _ in range(10):
-        first = np.uint64(0xD2511F53) * c0
-        second = np.uint64(0xCD9E8D57) * c2
-        c0 = (second >> np.uint64(32)) ^ c1 ^ k0
-        c1 = second & mask
-        c2 = (first >> np.uint64(32)) ^ c3 ^ k1
-        c3 = first & mask
-        k0 = (k0 + np.uint64(0x9E3779B9)) & mask
-        k1 = (k1 + np.uint64(0xBB67AE85)) & mask
-    return c0, c1, c2, c3
-
-
-@njit(inline="always", error_model="numpy")
 def _coin(word: np.uint64, x: np.float32) -> np.float32:
     """Return 1 with probability 1 / (1 + exp(-x)), else 0."""
     uniform = (np.float32(np.int32(word >> np.uint64(8))) + np.float32(0.5)) * np.float32(2**-24)
@@ -107,22 +89,18 @@ def toss(
     """
     size = activations.size
     quarter = size // 4
-    key_low, key_high = key & np.uint64(0xFFFFFFFF), key >> np.uint64(32)
+    key_low, key_high = key & LOW, key >> HALF_WORD
     second, third, fourth = quarter, 2 * quarter, 3 * quarter
     for i in range(quarter):
         counter = offset + np.uint64(i)
-        w0, w1, w2, w3 = _philox(
-            counter & np.uint64(0xFFFFFFFF), counter >> np.uint64(32), sweep, key_low, key_high
-        )
+        w0, w1, w2, w3 = philox(counter & LOW, counter >> HALF_WORD, sweep, key_low, key_high)
         states[i] = _coin(w0, activations[i])
         states[second + i] = _coin(w1, activations[second + i])
         states[third + i] = _coin(w2, activations[third + i])
         states[fourth + i] = _coin(w3, activations[fourth + i])
     for i in range(4 * quarter, size):
         counter = offset + np.uint64(i)
-        word = _philox(
-            counter & np.uint64(0xFFFFFFFF), counter >> np.uint64(32), sweep, key_low, key_high
-        )[0]
+        word = philox(counter & LOW, counter >> HALF_WORD, sweep, key_low, key_high)[0]
         states[i] = _coin(word, activations[i])
 
 

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymc_arm.estimation.approximation.funnel import find_driving_coordinate
+from pymc_arm.estimation.approximation.location_scale import (
+    fit_location_scale,
+    transform_gradients,
+)
 from pymc_arm.models.moves.student import LARGEST, Rows
 
 __all__ = ["Straightened"]
@@ -18,7 +22,7 @@ __all__ = ["Straightened"]
 FEWEST = 10
 # Means and widths stay what they are beyond so many standard deviations of the driver.
 FURTHEST = 8.0
-ROUNDS, ITERATIONS = 2, 15
+ITERATIONS = 15
 # A single point counts for no more than this, in units of the variance.
 LARGEST_SQUARE = 20.0
 
@@ -45,22 +49,7 @@ class Course:
         column = points[:, driver]
         center, scale = float(np.median(column)), float(max(column.std(), 1e-300))
         basis = _basis((column - center) / scale)
-        information = np.linalg.pinv(2 * basis.T @ basis)
-        weights = np.ones_like(points)
-        means, widths = np.zeros((3, points.shape[1])), np.zeros((3, points.shape[1]))
-        for _ in range(ROUNDS):
-            normal = np.einsum("nk,nd,nl->dkl", basis, weights, basis, optimize=True)
-            normal += 1e-9 * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(3)
-            right = (basis.T @ (weights * points)).T
-            means = np.linalg.solve(normal, right[..., None])[..., 0].T
-            residual = points - basis @ means
-            widths[:] = 0.0
-            widths[0] = np.log(np.maximum(residual.std(axis=0), 1e-300))
-            for _ in range(ITERATIONS):  # Fisher's scoring
-                square = np.minimum((residual * np.exp(-basis @ widths)) ** 2, LARGEST_SQUARE)
-                widths += np.clip(information @ (basis.T @ (square - 1)), -0.5, 0.5)
-            weights = np.exp(-2 * (basis @ widths - widths[0]))
-        means[:, driver], widths[:, driver] = 0.0, 0.0
+        means, widths = fit_location_scale(points, driver, basis, basis, ITERATIONS, LARGEST_SQUARE)
         return cls(driver, center, scale, means, widths)
 
     def predict(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -74,10 +63,8 @@ class Course:
         distance = (left[:, self.driver] - self.center) / self.scale
         inside = np.where(np.abs(distance) < FURTHEST, 1 / self.scale, 0.0)
         slopes = np.stack([inside * (distance < 0), inside * (distance >= 0)], axis=1)
-        pulled = gradients * np.exp(log_width)
         bending, widening = slopes @ self.means[1:], slopes @ self.widths[1:]
-        pulled[:, self.driver] += (gradients * bending + widening * (pulled * left + 1)).sum(axis=1)
-        return pulled
+        return transform_gradients(gradients, left, self.driver, log_width, bending, widening)
 
 
 def _basis(distance: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ LARGEST_REPEATS = 50
 # Hamiltonian moves cost ten times as much as the others: they pay where these go less than this
 # share of the way that an independent draw would go, or have not arrived after so many sweeps.
 FAR_ENOUGH = 0.08
-PATIENCE = 3
+SWEEPS_BEFORE_URGENT = 3
 # A view of the cloud in which moves go less than this share of the best one's way is given up.
 SMALLEST_SHARE = 0.3
 
@@ -68,7 +68,9 @@ class Sweep:
         limit = max(MAX_AUTOCORRELATION, MARGIN + CHANCE / np.sqrt(len(points)))
         active, rates, memory = self._kernels, [], 1.0
         for number in range(self._repeats):
-            cloud, active, some = self._sweep(rng, cloud, active, urgent=number >= PATIENCE)
+            cloud, active, some = self._sweep(
+                rng, cloud, active, urgent=number >= SWEEPS_BEFORE_URGENT
+            )
             rates += some
             memory = decorrelation.worst(*cloud)
             if memory < limit:

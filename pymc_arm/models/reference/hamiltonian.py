@@ -17,7 +17,7 @@ import numpy as np
 
 from pymc_arm.estimation.approximation.covariance import score_covariance
 
-__all__ = ["FORGOTTEN", "Sweeps", "correlation_with_start", "harvest", "move"]
+__all__ = ["MAX_AUTOCORRELATION", "Sweeps", "correlation_with_start", "harvest", "move"]
 
 ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -33,7 +33,7 @@ JITTER = (0.6, 1.1)
 LENGTH = (0.7, 1.2)
 # The correlation with the start that is small enough, besides what noise shows: then 1 % of the
 # variance is remembered. Not tuned; doubled, moves would be shorter and remember 4 %.
-FORGOTTEN = 0.1
+MAX_AUTOCORRELATION = 0.1
 FEWEST_SWEEPS, MOST_SWEEPS = 2, 15
 MOST_STEPS = 64
 # A trajectory whose energy is off by more than this, in nats, has diverged (as in Stan): it came to
@@ -146,7 +146,7 @@ def move(
         rates.append(rate)
         latest = memory
         memory = correlation_with_start(start_points, start_values, points, values)
-        if number >= FEWEST_SWEEPS and memory <= FORGOTTEN + 4 / np.sqrt(size):
+        if number >= FEWEST_SWEEPS and memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(size):
             break
         # At a rate near zero the step is five times too long or more; near the aim it hardly moves.
         step *= float(np.exp(np.clip(1.5 * (rate - ACCEPTANCE), -1.2, 0.2)))

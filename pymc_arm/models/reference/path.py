@@ -22,7 +22,7 @@ from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.fit import ENOUGH, Reference
 from pymc_arm.models.reference.hamiltonian import (
-    FORGOTTEN,
+    MAX_AUTOCORRELATION,
     correlation_with_start,
     harvest,
     move,
@@ -161,7 +161,7 @@ class ReferencePath(Path):
         if self.direct:
             moved, rate, memory = self._replace(rng, n, particles)
             # At the end they are draws already, and only copies are to be moved apart.
-            if n.beta == 1.0 or memory <= FORGOTTEN + 4 / np.sqrt(len(particles)):
+            if n.beta == 1.0 or memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(len(particles)):
                 return Moved(moved, rate)
             particles = moved
         swept = move(rng, Tempered(self._chart, self.reference.mixture, n.beta), particles)
@@ -175,7 +175,7 @@ class ReferencePath(Path):
         self, rng: np.random.Generator, n: Position, particles: np.ndarray, rounds: int
     ) -> Harvest:
         """Move particles of the posterior, and return them after each of so many rounds."""
-        few_enough = FORGOTTEN + 4 / np.sqrt(len(particles))
+        few_enough = MAX_AUTOCORRELATION + 4 / np.sqrt(len(particles))
         if self.direct:
             found, memory = [], 0.0
             for _ in range(rounds):
@@ -275,7 +275,7 @@ class ReferencePath(Path):
             ratio = np.where(accepted, fresh_ratio, ratio)
             rates.append(float(accepted.mean()))
             memory = correlation_with_start(start, start_ratio, particles, ratio)
-            if memory <= FORGOTTEN + 4 / np.sqrt(len(particles)):
+            if memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(len(particles)):
                 break
         return particles, float(np.mean(rates)), memory
 

@@ -130,7 +130,9 @@ class SharedTarget:
                 )
                 program = compile_with_numpy([rows, weights], *graphs, trusted=True)
             return program if program.vectorized and self._is_right(program) else None
-        except Exception:  # the model's own coordinates are always there
+        except Exception as error:  # compilers raise anything: it is noted
+            reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+            self.path.density.notes.append(f"a reference fits no shares of group effects: {reason}")
             return None
 
     def _is_right(self, program: Program) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pymc_arm
-from pymc_arm.families.rbm import Machine, RBMPath, TemperedRBMPath
+from pymc_arm.families.rbm import Machine, RBMPath, tempered_path
 from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
 
 FOLDER = Path(os.environ.get("PYMC_ARM_DATA", Path(__file__).parents[3].parent / "shared" / "data"))
@@ -60,7 +60,7 @@ def test_hidden_layer_within_four_standard_errors(machine):
 
 @pytest.mark.statistical
 def test_tempered_within_four_standard_errors(machine, digits):
-    path = TemperedRBMPath(machine, digits, threads=1)
+    path = tempered_path(machine, digits, threads=1)
     assert path.data_bias_strength < 1  # the means of this machine are not those of the digits
     mean, error = mean_ratio(path, 8, 200, **TEMPERED_SETTINGS)
     assert error < 0.5

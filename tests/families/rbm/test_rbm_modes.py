@@ -7,7 +7,7 @@ import pytest
 
 import pymc_arm
 from pymc_arm.estimation.estimate import Evidence
-from pymc_arm.families.rbm import Machine, TemperedRBMPath, rbm
+from pymc_arm.families.rbm import Machine, TemperedRBMPath, rbm, tempered_path
 from pymc_arm.families.rbm.modes import (
     ascend,
     draw_from,
@@ -93,7 +93,8 @@ class Blind(TemperedRBMPath):
 
 
 def test_missed_modes_reach_the_verdict(deep):
-    path = Blind(deep, threads=1)
+    found = tempered_path(deep, threads=1)
+    path = Blind(deep, found._base, found.modes, found.data_bias_strength, threads=1)
     with pytest.warns(pymc_arm.TrustWarning, match="There is a mode"):
         found = pymc_arm.sample_path(path, draws=100, random_seed=1, progressbar=False)
     assert found.attrs["verdict"] == "failed"
@@ -132,7 +133,7 @@ def test_modes_that_no_move_connects_are_found_or_missed_aloud(deep):
 
 def test_the_path_of_a_machine_does_not_depend_on_seeds_or_threads():
     machine = clusters(20, 6, 4)
-    first, second = (TemperedRBMPath(machine, threads=threads) for threads in (1, 2))
+    first, second = (tempered_path(machine, threads=threads) for threads in (1, 2))
     np.testing.assert_array_equal(first._base.visible, second._base.visible)
     np.testing.assert_array_equal(first.modes.rates, second.modes.rates)
     assert first.data_bias_strength == second.data_bias_strength

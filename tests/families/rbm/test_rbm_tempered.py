@@ -11,9 +11,10 @@ import pytest
 from scipy.special import expit
 
 import pymc_arm
-from pymc_arm.families.rbm import Machine, TemperedRBMPath, rbm
+from pymc_arm.families.rbm import Machine, rbm, tempered_path
 from pymc_arm.families.rbm.knots import Knots
-from pymc_arm.families.rbm.tempered import DATA_BIAS_STRENGTHS, TEMPERED_SETTINGS, Temperature
+from pymc_arm.families.rbm.pilots import DATA_BIAS_STRENGTHS
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS, Temperature
 
 STATES = ((np.arange(2**9)[:, None] >> np.arange(9)) & 1).astype(np.uint8)
 
@@ -32,7 +33,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def path(machine, data):
-    return TemperedRBMPath(machine, data, threads=1, name="pixels")
+    return tempered_path(machine, data, threads=1, name="pixels")
 
 
 def all_particles(path):
@@ -63,7 +64,7 @@ def test_matches_enumeration(machine, path, variant):
 def test_the_steps_of_a_pilot_are_unbiased_with_few_particles(machine, path):
     first = pymc_arm.run(path, np.random.default_rng(1), 100, threshold=0.9, max_rounds=0)
     following = dict(pairwise(first.positions))
-    fixed = TemperedRBMPath(machine, STATES[:2], threads=1)
+    fixed = tempered_path(machine, STATES[:2], threads=1)
     fixed.__dict__ |= vars(path)
     fixed.advance = lambda n, *_: following[n]
     settings = {"resample_threshold": 0.9, "max_rounds": 0, "move": "adaptive"}
@@ -115,7 +116,7 @@ def test_gibbs_leaves_each_distribution_invariant(path, beta):
 def test_result_does_not_depend_on_the_number_of_threads(machine, data):
     found = [
         pymc_arm.run(
-            TemperedRBMPath(machine, data, threads=threads),
+            tempered_path(machine, data, threads=threads),
             np.random.default_rng(1),
             600,
             **TEMPERED_SETTINGS | {"threshold": 0.5},
@@ -148,7 +149,7 @@ def test_independent_units_take_few_steps():
     machine = Machine(np.zeros((6, 3)), np.linspace(-1, 1, 6), np.ones(3))
     rates = 1 / (1 + np.exp(-machine.a))
     data = (np.random.default_rng(0).random((20_000, 6)) < rates).astype(np.uint8)
-    path = TemperedRBMPath(machine, data)
+    path = tempered_path(machine, data)
     result = pymc_arm.run(path, np.random.default_rng(0), 100, **TEMPERED_SETTINGS)
     np.testing.assert_allclose(result.log_evidence, machine.exact_log_evidence(), atol=0.05)
     assert len(result.history) < 50
@@ -159,7 +160,7 @@ def test_biases_on_the_way_keep_the_means_near_those_of_the_data():
     machine = Machine(rng.normal(0, 1.5, (9, 4)), np.full(9, -2.0), np.full(4, -1.0))
     probability = np.exp(machine.log_density(STATES) - machine.exact_log_evidence())
     data = STATES[rng.choice(512, size=5000, p=probability)]
-    path = TemperedRBMPath(machine, data, data_bias_strength=1.0)
+    path = tempered_path(machine, data, data_bias_strength=1.0)
 
     def distance(visible_bias, hidden_bias):
         tempered = Machine(0.5 * machine.W, visible_bias, hidden_bias)
@@ -179,23 +180,23 @@ def test_every_chain_learns_biases_of_its_own(path):
         > 0.01
     )
     # In another process, where nothing is kept, they are the same.
-    anew = TemperedRBMPath(path.machine, STATES[:2], threads=1)
-    anew.__dict__ |= vars(path) | {"_roads": {}}
+    anew = tempered_path(path.machine, STATES[:2], threads=1)
+    anew.__dict__ |= vars(path) | {"_schedules": {}}
     np.testing.assert_array_equal(
         anew._schedule(first).knots.visible, path._schedule(first).knots.visible
     )
 
 
-def test_the_pull_is_found_by_pilot_runs_or_given():
+def test_the_strength_is_found_by_pilot_runs_or_given():
     rng = np.random.default_rng(0)
     weights = rng.normal(0, 1, (12, 4))
     machine = Machine(weights, rng.normal(-1, 1, 12))
     hidden = rng.integers(2, size=(500, 4))
     own = rng.random((500, 12)) < expit(hidden @ weights.T + machine.a)
-    assert TemperedRBMPath(machine, own).data_bias_strength in DATA_BIAS_STRENGTHS
-    assert TemperedRBMPath(machine, own, data_bias_strength=0.3).data_bias_strength == 0.3
+    assert tempered_path(machine, own).data_bias_strength in DATA_BIAS_STRENGTHS
+    assert tempered_path(machine, own, data_bias_strength=0.3).data_bias_strength == 0.3
     with pytest.raises(ValueError, match=r"data_bias_strength=1\.5 must be between"):
-        TemperedRBMPath(machine, own, data_bias_strength=1.5)
+        tempered_path(machine, own, data_bias_strength=1.5)
 
 
 def test_knots_between_a_straight_line_and_those_of_the_data():

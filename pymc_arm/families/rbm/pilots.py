@@ -1,0 +1,158 @@
+"""Pilot runs that find where the tempered path of a machine begins, and which biases it takes.
+
+On average log Z-hat is too low, the more so the worse the path is. So of two ways to choose biases
+the second is taken only if pilot runs of the first end clearly lower.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from pymc_arm.algorithm.arm import run
+from pymc_arm.algorithm.state import State
+from pymc_arm.families.rbm.knots import BaseRates, Knots, base_rates, learn_knots
+from pymc_arm.families.rbm.machine import Machine, as_bits
+from pymc_arm.families.rbm.modes import (
+    Modes,
+    ascend,
+    draw_from,
+    join_modes,
+    modes_near,
+    random_hidden,
+)
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS, TemperedRBMPath, check_strength
+from pymc_arm.families.rbm.threads import TilePool
+
+__all__ = ["DATA_BIAS_STRENGTHS", "tempered_path"]
+
+# How far biases go towards those that keep the means of the data: as far as that, or not
+# quite, if a few pilot runs of each show that the first is wrong for the machine. It may succeed in
+# every other run all the same; where it fails it loses ten or twenty, and noise is below one.
+DATA_BIAS_STRENGTHS = (1.0, 0.7)
+PILOT_MARGIN = 1.0
+PILOT_RUNS = 4
+PILOT_PARTICLES = 50
+PILOT_SETTINGS = {**TEMPERED_SETTINGS, "threshold": 0.98}
+
+# Without data: ascents from random starts, and particles of the pilot runs after them.
+RANDOM_STARTS = 300
+EXPLORING_PARTICLES = 100
+# What is drawn from modes or pilots in the place of data.
+EXAMPLES = 1000
+
+# A path of a machine from base rates, of some strength, with biases that all chains share or not.
+_MakePath = Callable[[BaseRates, Modes, float, Knots | None], TemperedRBMPath]
+
+
+def tempered_path(
+    machine: Machine,
+    data: Any = None,
+    *,
+    gibbs_steps: int = 1,
+    threads: int | None = None,
+    name: str = "x",
+    data_bias_strength: float | None = None,
+) -> TemperedRBMPath:
+    """Return the tempered path of a machine, after pilot runs that find what is not given.
+
+    The pilot runs are always the same: the path of a machine does not depend on a seed.
+
+    Parameters
+    ----------
+    machine
+        The machine whose log Z is wanted.
+    data
+        Training data, (example, visible unit), zeros and ones: where the base rates come from.
+        Without data, from pilot runs that start at modes of the machine.
+    gibbs_steps
+        The number of Gibbs steps at each temperature.
+    threads, name
+        As of :class:`RBMPath`.
+    data_bias_strength
+        How far the biases between base rates and machine go from a straight line (0) to those that
+        keep the means of the data (1); by default 1, or 0.7 if that is better in pilot runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_arm import run
+    >>> from pymc_arm.families.rbm import Machine, tempered_path
+    >>> machine = Machine(W=[[1.0, -1.0], [0.5, 2.0], [0.0, 1.0]])
+    >>> path = tempered_path(machine, [[1, 0, 1], [1, 1, 1], [0, 1, 0]])
+    >>> found = run(path, np.random.default_rng(1), 1000, threshold=0.99, max_rounds=0)
+    >>> bool(abs(found.log_evidence - machine.exact_log_evidence()) < 0.1)
+    True
+    """
+    if data_bias_strength is not None:
+        check_strength(data_bias_strength)
+
+    def make(
+        base: BaseRates, modes: Modes, strength: float, learned: Knots | None
+    ) -> TemperedRBMPath:
+        return TemperedRBMPath(
+            machine,
+            base,
+            modes,
+            strength,
+            gibbs_steps=gibbs_steps,
+            threads=threads,
+            name=name,
+            learned=learned,
+        )
+
+    rng = np.random.default_rng(0)
+    if data is None:
+        base, modes = _explore(machine, make, rng)
+    else:
+        examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
+        base, modes = base_rates(machine, examples), modes_near(machine, examples, rng)
+    if data_bias_strength is None:
+        data_bias_strength = _better_strength(machine, make, base, modes, threads)
+    return make(base, modes, data_bias_strength, None)
+
+
+def _explore(
+    machine: Machine, make: _MakePath, rng: np.random.Generator
+) -> tuple[BaseRates, Modes]:
+    """Return base rates and modes of the machine, by pilot runs from several starts.
+
+    First on the straight path, from the rates of modes and from those that visible units have
+    by themselves; then from the means of what these have found, by their Z-hat.
+    """
+    modes = ascend(machine, random_hidden(machine, rng, RANDOM_STARTS))
+    some = draw_from(modes, rng.integers(len(modes.bounds), size=EXAMPLES), rng)
+    alone = (rng.random(some.shape) < expit(machine.a)).astype(np.uint8)
+    ended: list[State] = []
+    for examples, strength in ((some, 0.0), (alone, 0.0), *((None, 1.0),) * 2):
+        drawn = _draw_pooled(ended, rng) if examples is None else examples
+        trial = make(base_rates(machine, drawn), modes, strength, None)
+        pilot = run(trial, rng, EXPLORING_PARTICLES, **PILOT_SETTINGS)
+        ended.append(pilot.state)
+        modes = join_modes(modes, modes_near(machine, pilot.state.particles.bits, rng))
+    return base_rates(machine, _draw_pooled(ended, rng)), modes
+
+
+def _better_strength(
+    machine: Machine, make: _MakePath, base: BaseRates, modes: Modes, threads: int | None
+) -> float:
+    """Return the first strength, unless the mean log Z-hat of its pilots is clearly lower."""
+    rng = np.random.default_rng(0)
+    learned = learn_knots(machine, *base, rng, TilePool(threads))
+    found = []
+    for strength in DATA_BIAS_STRENGTHS:
+        trial = make(base, modes, strength, learned)
+        pilots = [run(trial, rng, PILOT_PARTICLES, **PILOT_SETTINGS) for _ in range(PILOT_RUNS)]
+        found.append(np.mean([pilot.log_evidence for pilot in pilots]))
+    first, second = DATA_BIAS_STRENGTHS
+    return first if found[0] > found[1] - PILOT_MARGIN else second
+
+
+def _draw_pooled(ended: Sequence[State], rng: np.random.Generator) -> np.ndarray:
+    """Draw visible states from the particles of several runs, by their weights and Z-hat."""
+    log_weights = [state.log_weights + state.log_evidence for state in ended]
+    bits = np.vstack([state.particles.bits for state in ended])
+    chosen = rng.choice(len(bits), size=EXAMPLES, p=softmax(np.concatenate(log_weights)))
+    drawn: np.ndarray = bits[chosen]
+    return drawn

@@ -8,7 +8,7 @@ decide its mass (:mod:`pymc_arm.estimation.refine`). The search needs no randomn
 costs a few hundred evaluations of each of its starting points.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.approximation.covariance import shrink
 from pymc_arm.estimation.spaces import RefinementSpace
-from pymc_arm.estimation.starts import LogDensity, find_starts
+from pymc_arm.estimation.starts import LogDensity, climbs_afforded, find_starts, recombine
 from pymc_arm.estimation.walks import find_settled
 
 __all__ = ["Summit", "search_modes"]
@@ -51,7 +51,14 @@ SAME_SUMMIT = 0.999
 # too wide by a tenth costs a tenth of the draws in ten dimensions, too narrow has no bound.
 INFLATION = 1.1
 SETTLED_DRAWS = 1000
+# Where there are several summits, climbs begin between them too, until they lead to no new one: of
+# the eight modes of three coordinates with a needle each, prior draws lead to five.
+RECOMBINATIONS = 4
+MOST_RECOMBINED = 200
 FREEDOM = 10.0
+
+# The log of the mass of a summit, its place and its precision.
+_Place = tuple[float, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -140,8 +147,18 @@ def search_modes(
                 return _differences(log_density, at, 1e-5 * scale)
             return scores
 
-        ends, heights = _climb(log_density, gradient, starts, scale)
-        found = _distinct(log_density, gradient, ends, heights, scale)
+        found: list[_Place] = []
+        between = min(MOST_RECOMBINED, climbs_afforded(space.work))
+        for _ in range(1 + RECOMBINATIONS):
+            ends, heights = _climb(log_density, gradient, starts, scale)
+            known = len(found)
+            found = _distinct(log_density, gradient, ends, heights, scale, found)
+            if len(found) == known or len(found) < 2 or not between:
+                break
+            starts = recombine(np.stack([place for _, place, _ in found]), between, rng)
+            starts = starts[np.isfinite(log_density(starts))]
+            if not len(starts):
+                break
         settled = None
         if walk and has_gradient:
             settled = find_settled(
@@ -202,21 +219,22 @@ def _distinct(
     ends: np.ndarray,
     heights: np.ndarray,
     scale: np.ndarray,
-) -> list[tuple[float, np.ndarray, np.ndarray]]:
-    """Return log-mass, place and precision of each summit, whichever climbs ended there."""
+    known: Sequence[_Place] = (),
+) -> list[_Place]:
+    """Return the summits that are known, and those others that climbs have ended at."""
     radius = 2 * scipy.special.gammaincinv(0.5 * ends.shape[1], SAME_SUMMIT)
-    found: list[tuple[float, np.ndarray, np.ndarray]] = []
+    found = list(known)
     looked_at = 0
     for index in np.argsort(heights)[::-1]:
-        if not np.isfinite(heights[index]) or looked_at == MOST_SUMMITS:
+        if not np.isfinite(heights[index]) or looked_at + len(known) >= MOST_SUMMITS:
             break
-        if any(_distances(ends[index][None], *known[1:])[0] < radius for known in found):
+        if any(_distances(ends[index][None], *other[1:])[0] < radius for other in found):
             continue
         looked_at += 1
         measured = _measure(log_density, gradient, ends[index], scale)
         if measured is None:
             continue
-        if any(_distances(measured[1][None], *known[1:])[0] < radius for known in found):
+        if any(_distances(measured[1][None], *other[1:])[0] < radius for other in found):
             continue
         found.append(measured)
     return found
@@ -234,7 +252,7 @@ def _measure(
     gradient: Callable[[np.ndarray], np.ndarray],
     summit: np.ndarray,
     scale: np.ndarray,
-) -> tuple[float, np.ndarray, np.ndarray] | None:
+) -> _Place | None:
     """Return the log of the mass by Laplace's method, the place and the precision.
 
     None if the point is no summit, and a few Newton steps do not lead to one.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["find_starts", "survey_size"]
+__all__ = ["climbs_afforded", "find_starts", "recombine", "survey_size"]
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 
@@ -53,6 +53,48 @@ def survey_size(work: int | None) -> int:
     return int(np.clip(SURVEYED // max(work, 1), PRIOR_STARTS, MOST_DRAWS))
 
 
+def climbs_afforded(work: int | None) -> int:
+    """Return how many climbs may be added, if an evaluation computes so many elements.
+
+    Examples
+    --------
+    >>> climbs_afforded(20), climbs_afforded(5_000), climbs_afforded(None)
+    (1000, 8, 0)
+    """
+    if work is None:
+        return 0
+    return int(min(MOST_CLIMBS, CLIMBED // (EVALUATIONS * max(work, 1))))
+
+
+def recombine(summits: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return points with some coordinates of one summit, and the others of another one.
+
+    Where coordinates have two places each, there are 2^d modes, and each is such a point.
+
+    Parameters
+    ----------
+    summits
+        Their places, (number, dimension), the highest first.
+    most
+        How many points there may be.
+    rng
+        For the choice of coordinates.
+    """
+    count, dimension = summits.shape
+    pairs = [(one, other) for one in range(count) for other in range(count) if one != other]
+    single = [(one, other, place) for one, other in pairs for place in range(dimension)]
+    points = []
+    for one, other, place in single[: most // 2]:
+        point = summits[one].copy()
+        point[place] = summits[other, place]
+        points.append(point)
+    # Half of them by single coordinates, the rest by coin.
+    for number in rng.integers(max(len(pairs), 1), size=most - len(points)) if pairs else ():
+        one, other = pairs[number]
+        points.append(np.where(rng.random(dimension) < 0.5, summits[one], summits[other]))
+    return np.array(points).reshape(-1, dimension)
+
+
 def find_starts(
     prior: np.ndarray,
     points: np.ndarray,
@@ -94,7 +136,7 @@ def find_starts(
         parts += [first, WIDER * (first - middle) + middle]
     # Beyond the particles, at a few times their width.
     parts.append(center + WIDER * (chosen - center))
-    more = 0 if work is None else int(min(MOST_CLIMBS, CLIMBED // (EVALUATIONS * max(work, 1))))
+    more = climbs_afforded(work)
     if more > prior_starts:
         parts.append(prior[prior_starts:more])
         inward = points[rng.integers(len(points), size=more)] - center

@@ -8,8 +8,8 @@ decide its mass (:mod:`pymc_arm.estimation.refine`). The search needs no randomn
 costs a few hundred evaluations of each of its starting points.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,13 @@ from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.approximation.covariance import shrink
 from pymc_arm.estimation.spaces import RefinementSpace
-from pymc_arm.estimation.starts import LogDensity, find_starts
+from pymc_arm.estimation.starts import (
+    LogDensity,
+    Survey,
+    climbs_afforded,
+    find_starts,
+    recombine,
+)
 from pymc_arm.estimation.walks import find_settled
 
 __all__ = ["Summit", "search_modes"]
@@ -51,7 +57,15 @@ SAME_SUMMIT = 0.999
 # too wide by a tenth costs a tenth of the draws in ten dimensions, too narrow has no bound.
 INFLATION = 1.1
 SETTLED_DRAWS = 1000
+# As long as climbs lead to new summits they begin anew, so many times at most: where those known
+# explain least of what was looked at, and between them. Of the eight modes of three coordinates
+# with a needle each, prior draws lead to five.
+CLIMBED_AGAIN = 4
+MOST_RECOMBINED = 200
 FREEDOM = 10.0
+
+# The log of the mass of a summit, its place and its precision.
+_Place = tuple[float, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,11 @@ class Summit:
         expected = self.expected_share
         least = LACKING if self.log_excess > np.log(EXCESS) else MISSED
         return bool(expected > SMALLEST_SHARE and self.found_share < least * expected)
+
+    @property
+    def lacks(self) -> bool:
+        """Whether it is missed although it holds some particles."""
+        return self.missed and self.found_share > 0
 
 
 def search_modes(
@@ -129,7 +148,10 @@ def search_modes(
 
     with np.errstate(all="ignore"):
         share = min(1.0, space.proposals / 20)
-        starts = find_starts(space.points(prior), points, log_density, rng, share, space.work)
+        dispersed = space.points(prior)
+        starts = find_starts(dispersed, points, log_density, rng, share, space.work)
+        survey = Survey.of(dispersed, points, log_density, log_evidence)
+        starts = np.concatenate([starts, survey.outstanding()])
         scale = np.maximum(starts.std(axis=0), 1e-8)
 
         def gradient(at: np.ndarray) -> np.ndarray:
@@ -140,17 +162,53 @@ def search_modes(
                 return _differences(log_density, at, 1e-5 * scale)
             return scores
 
-        ends, heights = _climb(log_density, gradient, starts, scale)
-        found = _distinct(log_density, gradient, ends, heights, scale)
+        found = _climb_again(log_density, gradient, starts, scale, survey, space.work, rng)
         settled = None
         if walk and has_gradient:
             settled = find_settled(
-                log_density, gradient, space.points(prior), points, space.work, rng
+                log_density, gradient, dispersed, points, space.work, rng
             )
     summits = [_weigh(*summit, points, log_evidence) for summit in found]
+    summits = [
+        _weigh_again(summit, log_density, log_evidence, rng) if summit.lacks else summit
+        for summit in summits
+    ]
     if settled is not None:
         summits.append(_weigh_settled(settled, log_density, log_evidence, rng))
     return sorted(summits, key=lambda summit: -summit.log_mass)
+
+
+def _climb_again(
+    log_density: LogDensity,
+    gradient: Callable[[np.ndarray], np.ndarray],
+    starts: np.ndarray,
+    scale: np.ndarray,
+    survey: Survey,
+    work: int | None,
+    rng: np.random.Generator,
+) -> list[_Place]:
+    """Climb, then from where the summits found leave most unexplained, and from between them.
+
+    It ends when climbs lead to no new summit.
+    """
+    found: list[_Place] = []
+    between = min(MOST_RECOMBINED, climbs_afforded(work))
+    for _ in range(1 + CLIMBED_AGAIN):
+        ends, heights = _climb(log_density, gradient, starts, scale)
+        known = len(found)
+        found = _distinct(log_density, gradient, ends, heights, scale, found)
+        if len(found) == known:
+            break
+        for place in found[known:]:
+            survey = survey.explain(*place)
+        starts = survey.outstanding()
+        if len(found) > 1 and between:
+            places = np.stack([place for _, place, _ in found])
+            starts = np.concatenate([starts, recombine(places, between, rng)])
+        starts = starts[np.isfinite(log_density(starts))] if len(starts) else starts
+        if not len(starts):
+            break
+    return found
 
 
 def _differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -202,21 +260,22 @@ def _distinct(
     ends: np.ndarray,
     heights: np.ndarray,
     scale: np.ndarray,
-) -> list[tuple[float, np.ndarray, np.ndarray]]:
-    """Return log-mass, place and precision of each summit, whichever climbs ended there."""
+    known: Sequence[_Place] = (),
+) -> list[_Place]:
+    """Return the summits that are known, and those others that climbs have ended at."""
     radius = 2 * scipy.special.gammaincinv(0.5 * ends.shape[1], SAME_SUMMIT)
-    found: list[tuple[float, np.ndarray, np.ndarray]] = []
+    found = list(known)
     looked_at = 0
     for index in np.argsort(heights)[::-1]:
-        if not np.isfinite(heights[index]) or looked_at == MOST_SUMMITS:
+        if not np.isfinite(heights[index]) or looked_at + len(known) >= MOST_SUMMITS:
             break
-        if any(_distances(ends[index][None], *known[1:])[0] < radius for known in found):
+        if any(_distances(ends[index][None], *other[1:])[0] < radius for other in found):
             continue
         looked_at += 1
         measured = _measure(log_density, gradient, ends[index], scale)
         if measured is None:
             continue
-        if any(_distances(measured[1][None], *known[1:])[0] < radius for known in found):
+        if any(_distances(measured[1][None], *other[1:])[0] < radius for other in found):
             continue
         found.append(measured)
     return found
@@ -234,7 +293,7 @@ def _measure(
     gradient: Callable[[np.ndarray], np.ndarray],
     summit: np.ndarray,
     scale: np.ndarray,
-) -> tuple[float, np.ndarray, np.ndarray] | None:
+) -> _Place | None:
     """Return the log of the mass by Laplace's method, the place and the precision.
 
     None if the point is no summit, and a few Newton steps do not lead to one.
@@ -303,6 +362,23 @@ def _weigh(
         expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
     excess = log_mass - log_evidence
     return Summit(log_mass, expected, found, _component(summit, precision), excess)
+
+
+def _weigh_again(
+    summit: Summit, log_density: LogDensity, log_evidence: float, rng: np.random.Generator
+) -> Summit:
+    """Return a summit with its mass by importance, if that is smaller than Laplace's.
+
+    On a closed ridge, a ring say, Laplace's method goes on along the tangent, and finds many times
+    Z. The mean of f / q over draws of the component is not above Z but by chance.
+    """
+    draws = summit.component.draw(rng, SETTLED_DRAWS)
+    by_draws = log_mean_exp(log_density(draws) - summit.component.log_density(draws))
+    log_mass = min(summit.log_mass, float(by_draws))
+    expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
+    return replace(
+        summit, log_mass=log_mass, expected_share=expected, log_excess=log_mass - log_evidence
+    )
 
 
 def _weigh_settled(

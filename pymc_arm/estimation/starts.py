@@ -6,10 +6,11 @@ lines through the particles, on which modes of exchangeable coordinates lie.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["find_starts", "survey_size"]
+__all__ = ["Survey", "climbs_afforded", "find_starts", "recombine", "survey_size"]
 
 LogDensity = Callable[[np.ndarray], np.ndarray]
 
@@ -34,6 +35,9 @@ OUTSTANDING = 16
 # Elements that may be computed to look at prior draws, some 50 ms, and the most draws.
 SURVEYED = 5_000_000
 MOST_DRAWS = 50_000
+# They are looked at as they are, and drawn towards the middle of the prior by these factors: modes
+# lie inside of a vague prior, and in ten dimensions hardly any of its draws do.
+NEARER = (1.0, 0.5, 0.25)
 # Points on a line, how many lines there may be, and how many of their maxima are climbed from.
 ON_A_LINE = 256
 MOST_LINES = 64
@@ -51,6 +55,103 @@ def survey_size(work: int | None) -> int:
     if work is None:
         return PRIOR_STARTS
     return int(np.clip(SURVEYED // max(work, 1), PRIOR_STARTS, MOST_DRAWS))
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Points that were looked at: their heights, and those that what is known would give them.
+
+    Attributes
+    ----------
+    points
+        Prior draws, some of them drawn towards the middle.
+    heights
+        The log-density there.
+    explained
+        The logarithm of what the particles and the summits that are known would have there.
+    """
+
+    points: np.ndarray
+    heights: np.ndarray
+    explained: np.ndarray
+
+    @classmethod
+    def of(
+        cls, prior: np.ndarray, particles: np.ndarray, log_density: LogDensity, log_evidence: float
+    ) -> "Survey":
+        """Look at prior draws; particles are taken for a normal distribution."""
+        prior = prior[np.isfinite(prior).all(axis=1)]
+        prior = prior if len(prior) > PRIOR_STARTS else prior[:0]
+        middle = np.median(prior, axis=0) if len(prior) else np.zeros(prior.shape[1])
+        points = np.concatenate([middle + factor * (prior - middle) for factor in NEARER])
+        heights = log_density(points)
+        points, heights = points[np.isfinite(heights)], heights[np.isfinite(heights)]
+        scale = np.maximum(particles.std(axis=0), 1e-300)
+        centered = (points - particles.mean(axis=0)) / scale
+        explained = -0.5 * np.square(centered).sum(axis=1) - np.log(scale).sum()
+        explained += log_evidence - 0.5 * points.shape[1] * np.log(2 * np.pi)
+        return cls(points, heights, explained)
+
+    def outstanding(self) -> np.ndarray:
+        """Return the points that are highest, and those that what is known explains least."""
+        ranks = [np.argsort(-by)[:OUTSTANDING] for by in (self.heights, self.unexplained)]
+        outstanding: np.ndarray = self.points[np.unique(np.concatenate(ranks))]
+        return outstanding
+
+    @property
+    def unexplained(self) -> np.ndarray:
+        """How far the density is above what is known of it."""
+        return self.heights - self.explained
+
+    def explain(self, log_mass: float, summit: np.ndarray, precision: np.ndarray) -> "Survey":
+        """Return the survey with one more normal summit known."""
+        centered = self.points - summit
+        squared = np.einsum("si,si->s", centered @ precision, centered)
+        own = log_mass + 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * squared
+        own -= 0.5 * len(summit) * np.log(2 * np.pi)
+        return Survey(self.points, self.heights, np.logaddexp(self.explained, own))
+
+
+def climbs_afforded(work: int | None) -> int:
+    """Return how many climbs may be added, if an evaluation computes so many elements.
+
+    Examples
+    --------
+    >>> climbs_afforded(20), climbs_afforded(5_000), climbs_afforded(None)
+    (1000, 8, 0)
+    """
+    if work is None:
+        return 0
+    return int(min(MOST_CLIMBS, CLIMBED // (EVALUATIONS * max(work, 1))))
+
+
+def recombine(summits: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return points with some coordinates of one summit, and the others of another one.
+
+    Where coordinates have two places each, there are 2^d modes, and each is such a point.
+
+    Parameters
+    ----------
+    summits
+        Their places, (number, dimension), the highest first.
+    most
+        How many points there may be.
+    rng
+        For the choice of coordinates.
+    """
+    count, dimension = summits.shape
+    pairs = [(one, other) for one in range(count) for other in range(count) if one != other]
+    single = [(one, other, place) for one, other in pairs for place in range(dimension)]
+    points = []
+    for one, other, place in single[: most // 2]:
+        point = summits[one].copy()
+        point[place] = summits[other, place]
+        points.append(point)
+    # Half of them by single coordinates, the rest by coin.
+    for number in rng.integers(max(len(pairs), 1), size=most - len(points)) if pairs else ():
+        one, other = pairs[number]
+        points.append(np.where(rng.random(dimension) < 0.5, summits[one], summits[other]))
+    return np.array(points).reshape(-1, dimension)
 
 
 def find_starts(
@@ -94,13 +195,12 @@ def find_starts(
         parts += [first, WIDER * (first - middle) + middle]
     # Beyond the particles, at a few times their width.
     parts.append(center + WIDER * (chosen - center))
-    more = 0 if work is None else int(min(MOST_CLIMBS, CLIMBED // (EVALUATIONS * max(work, 1))))
+    more = climbs_afforded(work)
     if more > prior_starts:
         parts.append(prior[prior_starts:more])
         inward = points[rng.integers(len(points), size=more)] - center
         parts.append(center + rng.uniform(size=(more, 1)) * inward)
     if len(prior) > PRIOR_STARTS:
-        parts.append(_outstanding(prior, points, log_density))
         inside = np.stack([best[-1], center])
         lines = _lines(prior, inside[np.argmax(log_density(inside))])
         if lines.shape[0] * lines.shape[1] <= len(prior):
@@ -108,17 +208,6 @@ def find_starts(
     starts = np.concatenate(parts)
     usable: np.ndarray = starts[np.isfinite(log_density(starts))]
     return usable if len(usable) else chosen
-
-
-def _outstanding(prior: np.ndarray, points: np.ndarray, log_density: LogDensity) -> np.ndarray:
-    """Return the prior draws that are highest, and those that the particles explain least."""
-    heights = log_density(prior)
-    prior, heights = prior[np.isfinite(heights)], heights[np.isfinite(heights)]
-    centered = (prior - points.mean(axis=0)) / np.maximum(points.std(axis=0), 1e-300)
-    unexplained = heights + 0.5 * np.square(centered).sum(axis=1)
-    ranks = [np.argsort(-by)[:OUTSTANDING] for by in (heights, unexplained)]
-    outstanding: np.ndarray = prior[np.unique(np.concatenate(ranks))]
-    return outstanding
 
 
 def _lines(prior: np.ndarray, origin: np.ndarray) -> np.ndarray:

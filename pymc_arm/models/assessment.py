@@ -46,6 +46,8 @@ LARGEST_DEVIATION = 0.5
 SURROUND = np.array([0.3, 0.7])
 UNSEEN = 1e-4
 ROUNDED = 1e-9
+# A piece that falls by more nats than this is divided before its neighbours.
+LONGEST_FALL = 1e6
 # The share of the mass in the piece that a support of the line ends in; one of whole numbers is
 # searched to its end.
 LARGEST_EDGE = 1e-3
@@ -187,6 +189,7 @@ def assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Assessed:
     excess = np.where(edges > largest_edge, edges / LARGEST_EDGE, excess)
     with np.errstate(divide="ignore"):
         log_score = np.where(in_doubt > 1e100, doubt.log_gap - safe_total, np.log(excess))
+    log_score = _falls_first(log_score, width, left - right)
     alive = ~is_zero(peak)
     foot = _find_foot(values, single)
     pieces = Pieces(
@@ -206,6 +209,21 @@ def assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Assessed:
     empty = ~alive & (nodes.shape[1] < MOST_EMPTY) & (not line.whole)
     unsettled &= alive
     return Assessed(pieces, doubt, log_score, open_low, open_high, unsettled, empty, foot)
+
+
+def _falls_first(log_score: np.ndarray, width: np.ndarray, fall: np.ndarray) -> np.ndarray:
+    """Return scores by which a long fall is divided before the short pieces beside it.
+
+    The node between the two is far from what its neighbours predict because of the fall, however
+    short the other piece is made.
+    """
+    result = log_score.copy()
+    steep = np.abs(fall) > LONGEST_FALL
+    for one, other in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
+        first = steep[:, one] & (width[:, one] > width[:, other])
+        beside = np.where(first, log_score[:, other] + 1.0, -np.inf)
+        result[:, one] = np.maximum(result[:, one], beside)
+    return result
 
 
 def _find_foot(values: np.ndarray, single: np.ndarray) -> np.ndarray:

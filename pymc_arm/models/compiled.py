@@ -209,7 +209,9 @@ def _compile(
     found, notes = eliminate(layout, density, scopes, supports, draws, prior, marginalize)
     if found is None:
         density.notes.extend(notes)
-        plan = make_plan(layout, density, scopes, supports, order, rng, prior.integrated)
+        plan = make_plan(
+            layout, density, scopes, supports, order, rng, prior.integrated, draws=draws
+        )
         path = ModelPath(model, corrections, plan, density, prior, supports, draws)
     else:
         plan = make_plan(
@@ -221,6 +223,7 @@ def _compile(
             rng,
             prior.integrated,
             found.density.together,
+            found.draws,
         )
         plan = replace(plan, notes=(*found.notes, *plan.notes))
         left = (found.density, found.prior, found.supports, found.draws, found)

@@ -24,6 +24,10 @@ __all__ = ["FamilyPlan", "Plan", "Step", "make_plan"]
 LARGEST_SHARE = 0.35
 # About what one integral of a continuous coordinate takes, with its refinements.
 QUADRATURE_NODES = 60
+# Whether the terms of a coordinate are a density of its own is tried at so many coordinates of a
+# variable and prior draws, so many widths of the prior away. A Cauchy has fallen by 18 nats there.
+PROPER_COORDINATES, PROPER_POINTS = 8, 8
+FAR, SMALLEST_FALL = 1e4, 3.0
 
 
 @dataclass(frozen=True)
@@ -128,13 +132,14 @@ def make_plan(
     rng: np.random.Generator | None = None,
     integrated: frozenset[str] = frozenset(),
     together: frozenset[str] = frozenset(),
+    draws: np.ndarray | None = None,
 ) -> Plan:
     """Decide the order of a model's variables and data.
 
     Those ``integrated`` must come in by integration. Those ``together`` have no prior
-    of their own, and are drawn at the start.
+    of their own, and are drawn at the start. Prior ``draws`` tell whether a prior splits.
     """
-    builder = _Builder(layout, density, scopes, supports, together)
+    builder = _Builder(layout, density, scopes, supports, together, draws)
     if isinstance(order, str):
         if order not in ("auto", "random"):
             raise ValueError(f"order={order!r} is not 'auto', 'random' or a list of variables.")
@@ -154,8 +159,9 @@ class _Builder:
         scopes: np.ndarray,
         supports: dict[str, Support],
         together: frozenset[str] = frozenset(),
+        draws: np.ndarray | None = None,
     ) -> None:
-        self.together = together
+        self.together, self.draws = together, draws
         self.layout, self.density, self.scopes, self.supports = layout, density, scopes, supports
         self.owner = np.repeat(np.arange(len(density.blocks)), density.sizes)
         priors = np.array([block.kind == "prior" for block in density.blocks], dtype=bool)
@@ -183,9 +189,35 @@ class _Builder:
             return False
         rows = np.flatnonzero(self.is_prior & (self.owner == number))
         own = self.scopes[rows, slot.start : slot.start + slot.size]
-        return bool(own.any(axis=1).all()) and all(
+        complete = bool(own.any(axis=1).all()) and all(
             len(self.prior_terms[coordinate]) for coordinate in slot.coordinates
         )
+        alone = slot.discrete or not (own.sum(axis=1) > 1).any()
+        some = np.unique(np.linspace(0, slot.size - 1, PROPER_COORDINATES).astype(int))
+        return complete and (alone or all(self._falls(slot.start + int(place)) for place in some))
+
+    def _falls(self, coordinate: int) -> bool:
+        """Whether the prior terms of a coordinate, without those to come, fall on both sides.
+
+        Where elements share a term, a Jacobian say, those before the last lack what makes them
+        densities: the density of exp(x) is constant far to the left.
+        """
+        if self.draws is None:
+            return True
+        column = self.draws[:, coordinate]
+        column = column[np.isfinite(column)]
+        quarter, third = np.quantile(column, [0.25, 0.75])
+        points = np.repeat(self.draws[:PROPER_POINTS], 3, axis=0)
+        points[1::3, coordinate] -= FAR * max(third - quarter, 1e-8)
+        points[2::3, coordinate] += FAR * max(third - quarter, 1e-8)
+        weights = np.zeros(self.density.count)
+        weights[self.prior_terms[coordinate]] = 1.0
+        with np.errstate(all="ignore"):
+            values = self.density.sum(points, weights).reshape(-1, 3)
+        values = np.where(np.isnan(values), -np.inf, values)
+        usable = np.isfinite(values[:, 0])
+        fallen = values[:, 1:].max(axis=1) < values[:, 0] - SMALLEST_FALL
+        return not usable.any() or bool(np.mean(fallen[usable]) > 0.5)
 
     def find_local(
         self, wanted: list[int] | None, integrated: frozenset[str] = frozenset()

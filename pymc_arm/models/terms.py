@@ -31,6 +31,7 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm.errors import ModelError
 from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.prior import INTERPRETED
@@ -140,7 +141,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     variables = [*model.free_RVs, *observed, *model.potentials]
     kinds = ["prior"] * len(model.free_RVs) + ["data"] * len(observed)
     kinds += ["potential"] * len(model.potentials)
-    logps = model.logp(vars=variables, sum=False, jacobian=True) if variables else []
+    logps = _log_densities(model, variables)
     parts: list[TensorVariable] = []
     counts = []
     for rv, kind, logp in zip(variables, kinds, logps, strict=True):
@@ -182,6 +183,25 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), tuple(depends[mine])))
         first += count
     return x, blocks
+
+
+def _log_densities(model: pm.Model, variables: list[TensorVariable]) -> list[TensorVariable]:
+    """Return PyMC's log-density of each variable, or say which one has none."""
+    if not variables:
+        return []
+    try:
+        return list(model.logp(vars=variables, sum=False, jacobian=True))
+    except NotImplementedError as error:
+        for variable in model.basic_RVs:
+            try:
+                pm.logp(variable, model.rvs_to_values[variable])
+            except NotImplementedError as own:
+                raise ModelError(
+                    f"PyMC has no log-density for {variable.name!r} as it is written "
+                    f"({str(own).splitlines()[0][:200]}), and log Z is an integral of that. Use a "
+                    "distribution that has one, or constants where it asks for them."
+                ) from own
+        raise ModelError(f"PyMC has no log-density for this model ({error}).") from error
 
 
 def count_terms(
@@ -266,9 +286,11 @@ def _summands(graph: TensorVariable) -> list[TensorVariable]:
             return [*_summands(left), *(-piece for piece in _summands(right))]
         if isinstance(node.op.scalar_op, Neg):
             return [-piece for piece in _summands(node.inputs[0])]
-        inner = node.inputs[0].owner
-        if isinstance(node.op.scalar_op, Identity) and inner and isinstance(inner.op, Sum):
-            return _summands(node.inputs[0])  # PyMC names Jacobians by an identity
+        if isinstance(node.op.scalar_op, Identity):
+            # PyMC names Jacobians by an identity; that of a chain of transforms is a sum of sums.
+            inner, pieces = node.inputs[0].owner, _summands(node.inputs[0])
+            if len(pieces) > 1 or (inner and isinstance(inner.op, Sum)):
+                return pieces
     return [graph]
 
 

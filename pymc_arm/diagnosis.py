@@ -155,6 +155,9 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         draws=int(attributes.get("draws", 0)),
         chains=len(explored),
         dimension=int(attributes.get("dimension", 0)),
+        fewest_particles=int(
+            attributes.get("fewest_particles", 2 * int(attributes.get("dimension", 0)))
+        ),
         given=_read_given(attributes, number, refined),
         carried=_read_carried(attributes, number),
         flat=() if summary is None else summary.flat,

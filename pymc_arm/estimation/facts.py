@@ -47,6 +47,8 @@ class Facts:
         The share of trajectories that lost their energy at the posterior; NaN if none was counted.
     draws, chains, dimension
         The size of the run.
+    fewest_particles
+        How many a chain needs, so that what moves and fits learn from them can be relied on.
     given
         What is known of draws that were given, if they were.
     carried
@@ -85,6 +87,7 @@ class Facts:
     draws: int = 0
     chains: int = 0
     dimension: int = 0
+    fewest_particles: int = 0
     given: GivenDraws | None = None
     carried: Carried | None = None
     flat: tuple[str, ...] = ()

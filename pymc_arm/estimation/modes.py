@@ -165,9 +165,7 @@ def search_modes(
         found = _climb_again(log_density, gradient, starts, scale, survey, space.work, rng)
         settled = None
         if walk and has_gradient:
-            settled = find_settled(
-                log_density, gradient, dispersed, points, space.work, rng
-            )
+            settled = find_settled(log_density, gradient, dispersed, points, space.work, rng)
     summits = [_weigh(*summit, points, log_evidence) for summit in found]
     summits = [
         _weigh_again(summit, log_density, log_evidence, rng) if summit.lacks else summit

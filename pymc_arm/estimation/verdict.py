@@ -330,8 +330,8 @@ def _unfinished(facts: Facts) -> Found:
 
 
 def _few_particles(facts: Facts) -> Found:
-    """Report fewer particles than tell a covariance, which every move and fit relies on."""
-    if facts.draws < 2 * facts.dimension:
+    """Report fewer particles than tell a covariance, where moves and fits rely on it."""
+    if facts.draws < facts.fewest_particles:
         message = (
             f"{facts.draws} particles can't represent a posterior in {facts.dimension} dimensions."
         )

@@ -53,6 +53,8 @@ class _Compiled(NamedTuple):
 _compiled: WeakKeyDictionary[pm.Model, _Compiled] = WeakKeyDictionary()
 # Prior draws that the plan is made with: enough to know where a variable lives, to 0.1 %.
 PLANNING_DRAWS = 2000
+# The same where draws are taken one at a time.
+FEW_PLANNING_DRAWS = 500
 
 
 class ModelPath(GenericPath):
@@ -195,9 +197,11 @@ def _compile(
     # A fixed seed: what the plan looks like must not depend on the seed of the run.
     rng = np.random.default_rng(20160713)
     prior = PriorSampler(model)
-    values = prior.draw(rng, PLANNING_DRAWS)
+    prior.prepare()
+    count = FEW_PLANNING_DRAWS if prior.one_by_one else PLANNING_DRAWS
+    values = prior.draw(rng, count)
     layout = Layout.of(model, values)
-    draws = layout.ravel(values, PLANNING_DRAWS)
+    draws = layout.ravel(values, count)
     x, blocks = build_terms(model, layout)
     density = LogDensity(x, blocks, draws, backend)
     check_density(model, layout, density, draws, prior)

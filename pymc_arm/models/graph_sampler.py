@@ -52,6 +52,11 @@ class GraphSampler:
         #: What could not be done as usual, in words.
         self.notes: list[str] = []
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether draws have been found to be taken one at a time: some milliseconds each."""
+        return self._size is None
+
     def draw_graphs(self, rng: np.random.Generator, size: int) -> list[np.ndarray]:
         """Return an array (size, ...) for each graph."""
         if not self._values:

@@ -51,6 +51,8 @@ LARGEST = 1e150
 LARGEST_TRANSFORMED = 700.0
 # Draws that tell which share of the prior is possible: the logarithm of a half to 0.01.
 MASS_DRAWS = 10_000
+# The same where draws are taken one at a time: scans of random steps took a minute.
+FEW_MASS_DRAWS = 1000
 # With a smaller share, a run would need more draws for one that is possible than it has particles.
 SMALLEST_SHARE = 1e-3
 _SEED = 20160713
@@ -112,9 +114,7 @@ class PriorSampler(GraphSampler):
         """Return an array (size, ...) for each free variable."""
         if not self.variables:
             return []
-        if not self._prepared:
-            self._measure()
-            self._prepared = True
+        self.prepare()
         arrays, possible = self._draw_finite(rng, size)
         if possible.all():
             return arrays
@@ -125,6 +125,12 @@ class PriorSampler(GraphSampler):
             parts.append([a[possible] for a in arrays])
             found += int(possible.sum())
         return [np.concatenate(column)[:size] for column in zip(*parts, strict=True)]
+
+    def prepare(self) -> None:
+        """Find out how draws are made, and which share of them is possible."""
+        if self.variables and not self._prepared:
+            self._measure()
+            self._prepared = True
 
     @property
     def integrated(self) -> frozenset[str]:
@@ -180,7 +186,8 @@ class PriorSampler(GraphSampler):
         _, possible = self._draw_finite(rng, 500)
         if possible.all():
             return
-        rest = [self._draw_finite(rng, 1000)[1] for _ in range(MASS_DRAWS // 1000)]
+        count = FEW_MASS_DRAWS if self.one_by_one else MASS_DRAWS
+        rest = [self._draw_finite(rng, 1000)[1] for _ in range(count // 1000)]
         possible = np.concatenate([possible, *rest])
         share = float(possible.mean())
         if share < SMALLEST_SHARE:

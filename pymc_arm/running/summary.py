@@ -46,6 +46,7 @@ class RunSummary:
     chains_started: int
     flat: tuple[str, ...] = ()
     dimension: int | None = None
+    fewest_particles: int | None = None
     draws_from: str | None = None
     independent_draws: float | None = None
     explore_r_hat: float | None = None

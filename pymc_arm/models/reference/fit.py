@@ -135,8 +135,8 @@ def _fit_reference(
     view = target.view(shares)
     center, scale = prior_spread(view, prior)
     summits, evaluations, crowded = find_summits(rng, view, prior, center, scale, starts)
-    size = PER_DIMENSION * target.dimension
-    size = max(size, FEWEST) if size <= MOST else FEWEST
+    size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
+    size = size if size > 2 * target.dimension else FEWEST
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
     fits = [_start(view, found) for found in summits]
     target.look_around(_trial_points(rng, fits))

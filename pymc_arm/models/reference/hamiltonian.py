@@ -34,7 +34,9 @@ LENGTH = (0.7, 1.2)
 # The correlation with the start that is small enough, besides what noise shows: then 1 % of the
 # variance is remembered. Not tuned; doubled, moves would be shorter and remember 4 %.
 MAX_AUTOCORRELATION = 0.1
-FEWEST_SWEEPS, MOST_SWEEPS = 2, 15
+# Where ten sweeps are not enough, fifteen were not either: trajectories are 64 steps long by then,
+# and the draws are worth few, which the verdict says (stochastic volatility, 502 dimensions).
+FEWEST_SWEEPS, MOST_SWEEPS = 2, 10
 MOST_STEPS = 64
 # A trajectory whose energy is off by more than this, in nats, has diverged (as in Stan): it came to
 # where the target is much narrower than the step.

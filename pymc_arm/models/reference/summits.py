@@ -95,7 +95,7 @@ def find_summits(
     points = chart.to_view(ended.points)
     crowded, budget = False, 2 * evaluations
     for index in np.argsort(ended.values)[::-1]:
-        if evaluations > budget:  # where Hessians are dear, few of the starts are followed to an end
+        if evaluations > budget:  # where Hessians are dear, few starts are followed to an end
             break
         if len(found) == LARGEST_COMPONENTS:
             high = ended.values[index] > ended.values.max() + 2 * SMALLEST_MASS

@@ -19,6 +19,7 @@ from pymc_arm.algorithm.state import Run
 from pymc_arm.estimation.refine import FIRST_PROPOSALS
 from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
 from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
+from pymc_arm.models.prior import PriorSampler
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.fit import ENOUGH, Reference
 from pymc_arm.models.reference.hamiltonian import (
@@ -46,6 +47,8 @@ PROPOSALS = 3
 EXPLORERS = 250
 # What is integrated out is evaluated at some so many nodes, those of the search for them included.
 NODES = 60
+# Prior draws that a search for modes looks at, where each takes milliseconds.
+DEAR_DRAWS = 200
 # Arrays of the size of all particles that a move holds: points, momenta, gradients, proposals.
 ARRAYS = 8
 
@@ -224,7 +227,13 @@ class ReferencePath(Path):
         return self._chart.from_view(self._chart.view.from_model(points)[0])
 
     def prior_particles(self, rng: np.random.Generator, size: int) -> np.ndarray:
-        """Return prior draws as particles: where a search for modes starts."""
+        """Return prior draws as particles: where a search for modes starts.
+
+        Where draws are taken one at a time there are fewer of them: they would take longer than the
+        rest of the run.
+        """
+        if isinstance(self._path.prior, PriorSampler) and self._path.prior.one_by_one:
+            size = min(size, DEAR_DRAWS)
         return self.chart_points(self._path.initialize(rng, size)[0])
 
     def continuous(self, particles: np.ndarray) -> np.ndarray:

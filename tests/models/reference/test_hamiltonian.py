@@ -1,0 +1,72 @@
+"""Moves of particles: the metric of one half is fitted to the other, and the target is invariant.
+
+Statistical tests allow four standard errors: a false alarm in one of 16,000, and seeds are fixed.
+"""
+
+import numpy as np
+import pytest
+
+from pymc_arm.models.reference.hamiltonian import fit_metrics, harvest, move
+
+SIZE = 400
+
+
+def narrow(points):
+    """Return a normal target that is 30 times as wide in one direction as in another."""
+    scale = np.array([10.0, 1.0, 0.3])
+    return -0.5 * ((points / scale) ** 2).sum(axis=1), -points / scale**2
+
+
+def skewed(points):
+    """Return the logarithm of an exponential variable: E x = -0.5772, var x = pi^2 / 6."""
+    return (points - np.exp(points)).sum(axis=1), 1 - np.exp(points)
+
+
+def test_the_metric_of_a_half_is_that_of_the_other():
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(SIZE, 3)) * [10.0, 1.0, 0.3]
+    metrics = fit_metrics(rng, points, *narrow(points))
+    members = np.concatenate([metric.members for metric in metrics])
+    assert np.array_equal(np.sort(members), np.arange(SIZE))
+    for metric in metrics:
+        covariance = metric.factor @ metric.factor.T
+        # With scores the covariance of a normal target is exact.
+        assert np.allclose(covariance, np.diag([100.0, 1.0, 0.09]), atol=1e-6)
+
+
+def test_copies_of_a_particle_are_in_one_half():
+    rng = np.random.default_rng(1)
+    points = np.repeat(rng.normal(size=(40, 2)), 10, axis=0)
+    for metric in fit_metrics(rng, points, *skewed(points)):
+        assert len(metric.members) % 10 == 0
+        assert len(np.unique(points[metric.members], axis=0)) == len(metric.members) // 10
+
+
+def test_widths_alone_where_particles_are_few():
+    rng = np.random.default_rng(2)
+    scale = np.linspace(0.5, 2.0, 50)
+    points = scale * rng.normal(size=(60, 50))
+    for metric in fit_metrics(rng, points, -0.5 * (points**2).sum(axis=1), -points / scale**2):
+        assert metric.factor.shape == (50,)
+        assert np.allclose(metric.factor, scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 80])
+def test_the_target_is_invariant(dimension):
+    """Draws of the target are draws of it after moves and after every round of a harvest."""
+    rng = np.random.default_rng(3)
+    points = np.log(rng.exponential(size=(SIZE, dimension)))
+    swept = move(rng, skewed, points)
+    later, _ = harvest(rng, skewed, swept, 2)
+    for found in (swept.points, *later):
+        error = np.pi / np.sqrt(6 * found.size)
+        assert abs(found.mean() + np.euler_gamma) < 4 * error
+        fourth = 27 / 5  # the kurtosis of the distribution
+        assert abs(found.var() / (np.pi**2 / 6) - 1) < 4 * np.sqrt((fourth - 1) / found.size)
+
+
+def test_a_narrow_target_is_forgotten_in_few_steps():
+    rng = np.random.default_rng(4)
+    swept = move(rng, narrow, rng.normal(size=(SIZE, 3)) * [10.0, 1.0, 0.3])
+    assert swept.memory < 0.3
+    assert swept.evaluations < 12 * SIZE

@@ -1,4 +1,4 @@
-"""Sums over the last axis and sums by groups are those of PyTensor, however arrays lie in memory."""
+"""Sums over the last axis and by groups are those of PyTensor, however arrays lie in memory."""
 
 import numpy as np
 import pytensor

@@ -44,7 +44,8 @@ GOOD_OVERLAP = 0.7
 # Particles that q is fitted to: at least twice the dimension for a full covariance from scores.
 # Where that would be too many, they fit the widths of the coordinates only, and few are enough.
 FEWEST, MOST, PER_DIMENSION = 200, 1200, 3
-# Particles that lead the way in many dimensions, and tails that are light there.
+# Particles that lead the way in many dimensions, and tails that are light there: as many degrees of
+# freedom as dimensions, if that is more.
 PILOT, LARGE_FREEDOM = 100, 50.0
 # Rounds of moving and fitting. They end when draws follow hardly further than the round before:
 # radon took 0.04, 0.24, 0.64, 0.71 and 0.68 of the way.
@@ -52,7 +53,7 @@ IMPROVED = 1.2
 ROUNDS, SWEEPS = 5, 6
 # Draws of q for each particle of a round, and the share of them that must be effective.
 DRAWS_EACH, SMALLEST_SHARE_LEFT = 4, 0.25
-# Tails of the first draws.
+# Tails of the first draws: half the dimension, if that is more.
 FIRST_FREEDOM = 10.0
 # Smaller shares are none: the model's own coordinates cost less.
 SMALLEST_SHARE = 0.02
@@ -231,8 +232,9 @@ def assess(rng: np.random.Generator, view: View, fits: list[Fit]) -> Reference:
 
 def _start(view: View, found: Laplace) -> Fit:
     """Return the Gaussian of a summit, without particles."""
-    none = np.zeros((0, len(found.mean)))
-    return Fit(Chart(view, found.mean, found.factor), FIRST_FREEDOM, none, none, 0.0, 0)
+    dimension = len(found.mean)
+    none, freedom = np.zeros((0, dimension)), max(FIRST_FREEDOM, 0.5 * dimension)
+    return Fit(Chart(view, found.mean, found.factor), freedom, none, none, 0.0, 0)
 
 
 def _pilot(rng: np.random.Generator, fit: Fit, scale: np.ndarray) -> Fit:
@@ -249,7 +251,7 @@ def _pilot(rng: np.random.Generator, fit: Fit, scale: np.ndarray) -> Fit:
         chart = Chart(wide.view, mean, curved.factor)
         none = swept.points[:0]
         evaluations += fit.evaluations + curved.evaluations
-        fit = Fit(chart, LARGE_FREEDOM, none, none, beta, evaluations)
+        fit = Fit(chart, max(LARGE_FREEDOM, len(mean)), none, none, beta, evaluations)
         if before > 0 and beta < IMPROVED * before:
             break
     return replace(fit, beta=0.0)

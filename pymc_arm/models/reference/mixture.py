@@ -14,7 +14,9 @@ from pymc_arm.models.reference.target import View
 
 __all__ = ["Fit", "combine", "fit_chart", "freedom_of", "scale_ratio"]
 
-# The bounds of the degrees of freedom that are fitted.
+# The bounds of the degrees of freedom that are fitted; the upper one is twice the dimension if that
+# is more. The distance from the centre varies by 1 in sqrt(freedom / 2) then, and no more than that
+# of a normal density by twice: particles that differ in it by more need many trajectories.
 FREEDOMS = (5.0, 200.0)
 # A coordinate has a long tail if skewness and half its excess kurtosis exceed this (an exponential
 # has 5; of 200 particles, noise gives 0.3). At most so many are stretched, by this factor and with
@@ -48,7 +50,8 @@ def freedom_of(points: np.ndarray) -> float:
     """Return degrees of freedom from the kurtosis of the particles' distances."""
     distances, dimension = (points**2).sum(axis=1), points.shape[1]
     kurtosis = float((distances**2).mean() / (distances.mean() ** 2 * (1 + 2 / dimension)))
-    return float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), *FREEDOMS))
+    lowest, highest = FREEDOMS
+    return float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), lowest, max(highest, 2 * dimension)))
 
 
 def scale_ratio(freedom: float) -> float:

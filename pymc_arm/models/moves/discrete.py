@@ -15,8 +15,8 @@ __all__ = ["DiscreteGibbs", "DiscreteWalk", "discrete_coordinates"]
 LARGEST_ENUMERATION = 40
 
 
-class DiscreteGibbs:
-    """Draw each coordinate of a set from its conditional, by enumeration of its values."""
+class _OfDiscreteSet:
+    """A kernel of discrete coordinates that share no term."""
 
     role = Role.PART
     steps: StepSizes | None = None
@@ -26,6 +26,10 @@ class DiscreteGibbs:
     ) -> None:
         self._target, self._chosen, self._support = target, chosen, support
         self.name = name
+
+
+class DiscreteGibbs(_OfDiscreteSet):
+    """Draw each coordinate of a set from its conditional, by enumeration of its values."""
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move each coordinate of the set."""
@@ -51,17 +55,8 @@ class DiscreteGibbs:
         return Moves(confirm(self._target, cloud, moved, change), rate)
 
 
-class DiscreteWalk:
+class DiscreteWalk(_OfDiscreteSet):
     """A symmetric random walk over whole numbers, each coordinate accepted by itself."""
-
-    role = Role.PART
-    steps: StepSizes | None = None
-
-    def __init__(
-        self, target: MoveTarget, chosen: ColoredSet, support: Support, name: str = "discrete"
-    ) -> None:
-        self._target, self._chosen, self._support = target, chosen, support
-        self.name = name
 
     def move(self, rng: np.random.Generator, cloud: Cloud) -> Moves:
         """Move each coordinate of the set."""

@@ -6,6 +6,7 @@ import sys
 MODULES = (
     "suite_run",
     "suite_plot",
+    "literature",
     "cold_start",
     "profile_run",
     "growth",

@@ -5,14 +5,14 @@ import pytest
 
 from benchmarks.adversarial import FAMILIES, PROBLEMS
 from benchmarks.adversarial.check import FLOOR, LIMIT, check
-from benchmarks.adversarial.child import Child, Outcome
+from benchmarks.adversarial.child import Child
 from benchmarks.adversarial.exact import GaussianRegression, log_order_probability
-from benchmarks.adversarial.run import (
+from benchmarks.adversarial.run import summary_line, totals
+from benchmarks.outcomes import (
+    Outcome,
     false_alarm,
     read_outcomes,
     silently_wrong,
-    summary_line,
-    totals,
     write_outcome,
 )
 from benchmarks.suite import PROBLEMS as SUITE

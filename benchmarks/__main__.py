@@ -7,6 +7,7 @@ MODULES = (
     "suite_run",
     "suite_plot",
     "literature",
+    "wild",
     "cold_start",
     "profile_run",
     "growth",

@@ -28,10 +28,9 @@ from benchmarks.outcomes import (
     Outcome,
     describe_error,
     read_attributes,
-    read_outcomes,
     silently_wrong,
-    write_outcome,
 )
+from benchmarks.records import add_record, read_records
 
 __all__ = ["COMMANDS", "allow_for_truth"]
 
@@ -50,7 +49,7 @@ def main(arguments: list[str]) -> None:
         name, seed, draws = options.child
         _child(name, int(seed), int(draws))
         return
-    known = read_outcomes(options.csv) if options.csv and options.csv.exists() else []
+    known = read_records(Outcome, options.csv) if options.csv else []
     done = {(outcome.name, outcome.seed): outcome for outcome in known}
     print(f"{HEADER} published", flush=True)
     outcomes = []
@@ -64,7 +63,7 @@ def main(arguments: list[str]) -> None:
             if (name, seed) not in done:
                 done[name, seed] = _run(row, seed, options.draws, options.time_limit)
                 if options.csv:
-                    write_outcome(options.csv, done[name, seed])
+                    add_record(options.csv, done[name, seed])
             rows.append(allow_for_truth(done[name, seed], row.truth_error))
         outcomes += rows
         _print_row(row, rows)

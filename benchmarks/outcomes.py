@@ -1,9 +1,7 @@
 """One run on a model whose log Z is known: what came of it, and whether it was silently wrong."""
 
-import csv
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,7 @@ __all__ = [
     "describe_error",
     "false_alarm",
     "read_attributes",
-    "read_outcomes",
     "silently_wrong",
-    "write_outcome",
 ]
 
 # An error below this changes no conclusion; the definition of silently wrong.
@@ -98,23 +94,3 @@ def false_alarm(outcome: Outcome) -> bool:
     """Whether the verdict is not ok although the error is small by either measure."""
     limit = min(TOLERATED_ERROR, ALARM_DEVIATION * outcome.standard_error)
     return outcome.status == "done" and outcome.verdict != "ok" and abs(outcome.error) <= limit
-
-
-def read_outcomes(file: Path) -> list[Outcome]:
-    """Read what ``--csv`` wrote."""
-    with open(file, newline="") as stream:
-        return [
-            Outcome(**{field.name: field.type(row[field.name]) for field in fields(Outcome)})
-            for row in csv.DictReader(stream)
-        ]
-
-
-def write_outcome(file: Path, outcome: Outcome) -> None:
-    """Add a run to a file, which is made where there is none."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not file.exists()
-    with open(file, "a", newline="") as stream:
-        writer = csv.DictWriter(stream, [field.name for field in fields(Outcome)])
-        if fresh:
-            writer.writeheader()
-        writer.writerow(asdict(outcome))

@@ -22,10 +22,9 @@ from benchmarks.adversarial.child import Child
 from benchmarks.outcomes import (
     Outcome,
     false_alarm,
-    read_outcomes,
     silently_wrong,
-    write_outcome,
 )
+from benchmarks.records import add_record, read_records
 
 __all__ = ["COMMANDS", "HEADER", "summary_line", "totals"]
 
@@ -51,7 +50,7 @@ def main(arguments: list[str]) -> None:
     names = list(options.names)
     names += [name for family in options.families for name in FAMILIES[family]]
     names = list(dict.fromkeys(names or PROBLEMS))
-    known = read_outcomes(options.csv) if options.csv and options.csv.exists() else []
+    known = read_records(Outcome, options.csv) if options.csv else []
     done = {(outcome.name, outcome.seed): outcome for outcome in known}
     lock, local = threading.Lock(), threading.local()
     children: list[Child] = []
@@ -69,7 +68,7 @@ def main(arguments: list[str]) -> None:
             outcomes.append(outcome)
             if options.csv and (name, outcome.seed) not in done:
                 with lock:
-                    write_outcome(options.csv, outcome)
+                    add_record(options.csv, outcome)
         with lock:
             print(summary_line(outcomes), flush=True)
         return outcomes

@@ -8,6 +8,7 @@ MODULES = (
     "suite_plot",
     "literature",
     "wild",
+    "page",
     "cold_start",
     "profile_run",
     "growth",

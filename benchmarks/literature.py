@@ -24,6 +24,7 @@ import numpy as np
 from benchmarks.adversarial.run import HEADER, summary_line, totals
 from benchmarks.limited import report, run_limited
 from benchmarks.literature_models import ROWS, Row
+from benchmarks.origin import note_origin
 from benchmarks.outcomes import (
     Outcome,
     describe_error,
@@ -50,6 +51,8 @@ def main(arguments: list[str]) -> None:
         _child(name, int(seed), int(draws))
         return
     known = read_records(Outcome, options.csv) if options.csv else []
+    if options.csv:
+        note_origin(options.csv)
     done = {(outcome.name, outcome.seed): outcome for outcome in known}
     print(f"{HEADER} published", flush=True)
     outcomes = []

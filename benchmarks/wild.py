@@ -25,6 +25,7 @@ import numpy as np
 
 from benchmarks.limited import report, run_limited
 from benchmarks.literature_models import SHARED
+from benchmarks.origin import note_origin
 from benchmarks.outcomes import describe_error
 from benchmarks.records import add_record, read_records
 
@@ -112,6 +113,8 @@ def main(arguments: list[str]) -> None:
     if unknown := sorted(set(names) - set(references)):
         parser.error(f"no model is called {unknown}; they are {', '.join(sorted(references))}")
     runs = read_records(WildRun, options.csv) if options.csv else []
+    if options.csv:
+        note_origin(options.csv)
     done = {(run.name, run.tool, run.seed) for run in runs}
     for name in names:
         for tool in options.tools:

@@ -19,6 +19,7 @@ import numpy as np
 
 from benchmarks.adversarial import FAMILIES, PROBLEMS
 from benchmarks.adversarial.child import Child
+from benchmarks.origin import note_origin
 from benchmarks.outcomes import (
     Outcome,
     false_alarm,
@@ -51,6 +52,8 @@ def main(arguments: list[str]) -> None:
     names += [name for family in options.families for name in FAMILIES[family]]
     names = list(dict.fromkeys(names or PROBLEMS))
     known = read_records(Outcome, options.csv) if options.csv else []
+    if options.csv:
+        note_origin(options.csv)
     done = {(outcome.name, outcome.seed): outcome for outcome in known}
     lock, local = threading.Lock(), threading.local()
     children: list[Child] = []

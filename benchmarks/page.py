@@ -8,6 +8,7 @@ what the files say.
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (ROOT / "README.md", ROOT / "docs" / "performance.md")
 PICTURE = ROOT / "docs" / "figures" / "wild.png"
+CAPTION = "Models that are right within so many CPU seconds, tool by tool"
 BLOCK = re.compile(r"<!-- begin ([\w-]+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 
 
@@ -120,16 +122,18 @@ BLOCKS: dict[str, tuple[str, str, Callable[[Path], str]]] = {
 }
 
 
-def fill(page: str, results: Path = RESULTS) -> str:
-    """Return a page with all its blocks made from files."""
-    return BLOCK.sub(lambda match: _block(match.group(1), results), page)
+def fill(text: str, page: Path, results: Path = RESULTS) -> str:
+    """Return the text of a page with all its blocks made from files."""
+    return BLOCK.sub(lambda match: _block(match.group(1), page, results), text)
 
 
-def _block(name: str, results: Path) -> str:
+def _block(name: str, page: Path, results: Path) -> str:
     command, file, make = BLOCKS[name]
     command = f"`python -m benchmarks {command} benchmarks/results/{file}`"
     if (results / file).exists():
         text = f"{make(results / file)}\n\n{command}; {describe_origin(results / file)}."
+        if name == "wild":
+            text += f"\n\n![{CAPTION}]({os.path.relpath(PICTURE, page.parent)})"
     else:
         text = f"Not measured on this code yet: {command}, then `python -m benchmarks page`."
     return f"<!-- begin {name} -->\n{text}\n<!-- end {name} -->"
@@ -142,10 +146,11 @@ def main(arguments: list[str]) -> None:
     stale = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        if fill(text) != text:
+        filled = fill(text, page)
+        if filled != text:
             stale.append(page.name)
             if not options.check:
-                page.write_text(fill(text), encoding="utf-8")
+                page.write_text(filled, encoding="utf-8")
     if options.check:
         sys.exit(f"not what the files say: {', '.join(stale)}" if stale else 0)
     if (RESULTS / "wild.csv").exists():

@@ -18,9 +18,6 @@ Data are read from the folder ``shared`` beside or above the project, or ``PYMC_
 """
 
 import argparse
-import importlib.util
-import inspect
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -31,6 +28,7 @@ import pymc as pm
 
 from benchmarks.limited import cpu_seconds, report, run_limited
 from benchmarks.literature_models import ROWS, SHARED, logistic_model
+from benchmarks.wild import load_suite
 
 __all__ = ["COMMANDS"]
 
@@ -66,23 +64,16 @@ def _build(name: str) -> pm.Model:
         return _rows()
     if name in ROWS:
         return ROWS[name].build()
-    for file in sorted((SHARED / "wild").glob("models*.py")):
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found = vars(module).get(name)
-        if inspect.isfunction(found):
-            return found()
-    raise SystemExit(f"there is no model {name!r}")
+    found = load_suite().find_models(SHARED / "wild")
+    if name not in found:
+        raise SystemExit(f"there is no model {name!r}")
+    return found[name]()
 
 
 def _truth(name: str) -> float | None:
     if name in ROWS:
         return ROWS[name].truth
-    references = json.loads((SHARED / "wild" / "references.json").read_text(encoding="utf-8"))
-    return references.get(name, {}).get("log_z")
+    return load_suite().load_references(SHARED / "wild").get(name, {}).get("log_z")
 
 
 def _reference(model: pm.Model, seed: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from benchmarks.literature_models import ROWS, Row
 from benchmarks.origin import describe_origin
 from benchmarks.outcomes import Outcome, silently_wrong
 from benchmarks.records import read_records
-from benchmarks.suite_run import markdown_table, read_calls
+from benchmarks.suite_run import Call, markdown_table
 from benchmarks.wild import WildRun, summarize
 from benchmarks.wild_plot import draw_wild
 
@@ -92,7 +92,7 @@ def adversarial_table(file: Path) -> str:
 
 def suite_table(file: Path) -> str:
     """Return a row for each model of the suite, with the best peer."""
-    return markdown_table(read_calls(file))
+    return markdown_table(read_records(Call, file))
 
 
 def growth_table(file: Path) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.suite_run import LARGEST_ERROR, Call, efficiency, read_calls
+from benchmarks.records import read_records
+from benchmarks.suite_run import LARGEST_ERROR, Call, efficiency
 from benchmarks.workers import OURS
 
 __all__ = ["COMMANDS", "choose_style", "draw"]
@@ -91,7 +92,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("csv", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True, help="the picture")
     options = parser.parse_args(arguments)
-    calls = [call for file in options.csv for call in read_calls(file)]
+    calls = [call for file in options.csv for call in read_records(Call, file)]
     draw(calls).savefig(options.out, dpi=150)
     print(f"wrote {options.out}")
 

@@ -9,15 +9,15 @@ are not in it; ``python -m benchmarks suite-table FILE`` prints the table again.
 """
 
 import argparse
-import csv
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.origin import note_origin, versions
 from benchmarks.peers import PEER_MODELS, PEERS
+from benchmarks.records import add_record, read_records
 from benchmarks.suite import PROBLEMS, Problem
 from benchmarks.workers import OURS, Answer, Worker
 
@@ -27,7 +27,6 @@ __all__ = [
     "Call",
     "efficiency",
     "markdown_table",
-    "read_calls",
     "write_calls",
 ]
 
@@ -95,7 +94,7 @@ def main_suite(arguments: list[str]) -> None:
         parser.error(f"no model is called {sorted(unknown)}; they are {', '.join(PROBLEMS)}")
     peers = list(PEERS) if options.peers == ["all"] else options.peers
     workers = [Worker(method, options.draws) for method in [OURS, *peers]]
-    calls = read_calls(options.csv) if options.csv and options.csv.exists() else []
+    calls = read_records(Call, options.csv) if options.csv else []
     if options.csv:
         note_origin(options.csv)
     print(_HEADER)
@@ -120,7 +119,7 @@ def main_table(arguments: list[str]) -> None:
     parser.add_argument("csv", type=Path, nargs="+")
     parser.add_argument("--markdown", action="store_true", help="a row a model, for a page")
     options = parser.parse_args(arguments)
-    calls = [call for file in options.csv for call in read_calls(file)]
+    calls = [call for file in options.csv for call in read_records(Call, file)]
     if options.markdown:
         print(markdown_table(calls))
     else:
@@ -137,29 +136,12 @@ def markdown_table(calls: Sequence[Call]) -> str:
     return "\n".join([head, "|---" * 9 + "|", *(_row(name, calls) for name in names)])
 
 
-def read_calls(file: Path) -> list[Call]:
-    """Read what ``--csv`` wrote."""
-    with open(file, newline="") as stream:
-        return [
-            Call(**{field.name: field.type(row[field.name]) for field in fields(Call)})
-            for row in csv.DictReader(stream)
-        ]
-
-
 def write_calls(file: Path, calls: Sequence[Call]) -> None:
     """Add calls to a file, which is made where there is none."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not file.exists()
-    with open(file, "a", newline="") as stream:
-        writer = csv.DictWriter(stream, [field.name for field in fields(Call)])
-        if fresh:
-            writer.writeheader()
-        for call in calls:
-            row = asdict(call)
-            row["seconds"] = f"{call.seconds:.3f}"
-            for name in ("truth", "log_evidence", "standard_error"):
-                row[name] = f"{row[name]:.6f}"
-            writer.writerow(row)
+    for call in calls:
+        digits = {"seconds": 3, "truth": 6, "log_evidence": 6, "standard_error": 6}
+        values = {name: round(getattr(call, name), count) for name, count in digits.items()}
+        add_record(file, replace(call, **values))
 
 
 def efficiency(calls: Sequence[Call], smallest: float = SMALLEST_ERROR) -> float:

@@ -1,4 +1,4 @@
-"""On which code and with which versions a file of results was measured.
+"""With which command, on which code and with which versions a file of results was measured.
 
 ``FILE.csv`` has ``FILE.json`` beside it: a list with an entry for each state of the package, of
 Python and of the other packages that added runs to the file.
@@ -8,7 +8,9 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 __all__ = ["describe_origin", "note_origin", "versions"]
@@ -21,7 +23,12 @@ PACKAGES = (
 
 def note_origin(file: Path) -> None:
     """Write beside a csv file what its next runs are made with."""
-    entry = {"commit": _commit(), "versions": versions(), "processors": os.cpu_count() or 1}
+    entry = {
+        "command": shlex.join(["python", "-m", "benchmarks", *sys.argv[1:]]),
+        "commit": _commit(),
+        "processors": os.cpu_count() or 1,
+        "versions": versions(),
+    }
     beside = file.with_suffix(".json")
     entries = json.loads(beside.read_text(encoding="utf-8")) if beside.exists() else []
     if entry not in entries:
@@ -30,10 +37,11 @@ def note_origin(file: Path) -> None:
 
 
 def describe_origin(file: Path) -> str:
-    """Return what a csv file was measured with as a sentence."""
+    """Return what a csv file was measured with as text."""
     entries = json.loads(file.with_suffix(".json").read_text(encoding="utf-8"))
     return "; ".join(
-        f"commit {entry['commit']}, {entry['processors']} processors, {entry['versions']}"
+        f"`{entry['command']}`, commit {entry['commit']}, {entry['processors']} processors, "
+        f"{entry['versions']}"
         for entry in entries
     )
 

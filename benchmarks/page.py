@@ -131,7 +131,7 @@ def _block(name: str, page: Path, results: Path) -> str:
     command, file, make = BLOCKS[name]
     command = f"`python -m benchmarks {command} benchmarks/results/{file}`"
     if (results / file).exists():
-        text = f"{make(results / file)}\n\n{command}; {describe_origin(results / file)}."
+        text = f"{make(results / file)}\n\n{describe_origin(results / file)}."
         if name == "wild":
             text += f"\n\n![{CAPTION}]({os.path.relpath(PICTURE, page.parent)})"
     else:

@@ -54,5 +54,6 @@ def test_origin_is_noted_once(tmp_path):
     note_origin(file)
     note_origin(file)
     text = describe_origin(file)
-    assert text.startswith("commit ")
+    assert text.startswith("`python -m benchmarks ")
+    assert ", commit " in text
     assert text.count("pymc ") == 1

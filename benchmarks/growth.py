@@ -175,7 +175,9 @@ def measure(
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """Return the slope of log time over log size, in the upper half of the sizes."""
-    half = len(sizes) // 2
+    if len(sizes) < 2:
+        return np.nan
+    half = min(len(sizes) // 2, len(sizes) - 2)
     return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
 
 

@@ -29,7 +29,7 @@ from benchmarks.origin import note_origin
 from benchmarks.outcomes import describe_error
 from benchmarks.records import add_record, read_records
 
-__all__ = ["COMMANDS", "WildRun", "load_suite", "summarize"]
+__all__ = ["BOUNDS", "COMMANDS", "WildRun", "load_suite", "summarize"]
 
 BOUNDS = (30, 60, 300)
 DEFAULT_TOOLS = ("pymc_arm", "sample_smc", "nutpie_bridge", "dynesty", "nautilus")

@@ -37,8 +37,7 @@ def test_summary_counts():
 
 
 def test_picture_has_a_line_for_each_tool():
-    axes = draw_wild(RUNS).axes[0]
-    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    texts = [text.get_text() for text in draw_wild(RUNS).legends[0].get_texts()]
     assert texts[0].startswith("pymc_arm: 1 of 3 right, 1 silently wrong")
     assert texts[1].startswith("other: 1 of 3 right, 0 silently wrong")
 

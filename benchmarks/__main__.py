@@ -6,6 +6,9 @@ import sys
 MODULES = (
     "suite_run",
     "suite_plot",
+    "literature",
+    "wild",
+    "page",
     "cold_start",
     "profile_run",
     "growth",

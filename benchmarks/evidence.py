@@ -19,7 +19,7 @@ import numpy as np
 import pymc as pm
 
 import pymc_arm
-from benchmarks.nuts import cpu_seconds
+from benchmarks.limited import cpu_seconds
 from benchmarks.peers import PEER_MODELS
 from benchmarks.suite import PROBLEMS, Problem
 

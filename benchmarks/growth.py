@@ -1,23 +1,53 @@
-"""How the cost of a generic model grows with its data, its dimension and the particles.
+"""How the cost of a generic model grows with its data, dimension, particles, groups and labels.
 
-``python -m benchmarks growth [--plot FILE]`` measures the processor time of a run whose model is
-compiled already, prints it with the fitted exponents (of the upper half of the range, where the
-fixed costs are small), and draws it.
+``python -m benchmarks growth [--csv FILE] [--plot FILE]`` measures the processor time of a run in
+default settings whose model is compiled already, prints it with the fitted exponents (of the upper
+half of the range, where the fixed costs are small), and draws it. With ``--csv`` sizes that are in
+the file are not run again. ``--observations``, ``--dimensions``, ``--particles``, ``--groups`` and
+``--labels`` take other sizes, or none.
 """
 
 import argparse
-import resource
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
 
 import pymc_arm
+from benchmarks.limited import cpu_seconds
+from benchmarks.origin import note_origin
+from benchmarks.records import add_record, read_records
 from benchmarks.suite.numerics import log_multivariate_normal
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "Growth", "exponent"]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One run of one size.
+
+    Attributes
+    ----------
+    sweep, size
+        What grows, and how large it is.
+    compile_seconds
+        Wall time before anything runs.
+    cpu_seconds
+        Processor time of the run.
+    error, standard_error
+        Of log Z; the error is NaN where no truth is known.
+    """
+
+    sweep: str
+    size: int
+    compile_seconds: float
+    cpu_seconds: float
+    error: float
+    standard_error: float
 
 
 def regression(observations: int) -> pm.Model:
@@ -49,36 +79,83 @@ def exact_normal_means(dimension: int) -> float:
     return log_multivariate_normal(rng.normal(size=dimension), np.zeros(dimension), covariance)
 
 
+def group_effects(groups: int) -> pm.Model:
+    """Return group effects of unknown mean and scale, with five observations each."""
+    rng = np.random.default_rng(3)
+    group = np.repeat(np.arange(groups), 5)
+    y = rng.normal(rng.normal(1.0, 0.7, groups)[group], 1.0)
+    with pm.Model() as model:
+        mean, scale = pm.Normal("mean", 0, 2), pm.HalfNormal("scale", 1)
+        effect = pm.Normal("effect", mean, scale, shape=groups)
+        pm.Poisson("y", pm.math.exp(0.3 * effect[group]), observed=np.round(np.exp(0.3 * y)))
+    return model
+
+
+def labelled_mixture(labels: int) -> pm.Model:
+    """Return a mixture of two normals with a label for each observation."""
+    rng = np.random.default_rng(4)
+    y = rng.normal(np.where(rng.random(labels) < 0.4, -1.5, 1.5), 1.0)
+    with pm.Model() as model:
+        means = pm.Normal("means", [-1.0, 1.0], 1.0)
+        label = pm.Bernoulli("label", 0.5, shape=labels)
+        pm.Normal("y", means[label], 1.0, observed=y)
+    return model
+
+
+SWEEPS: dict[str, tuple[tuple[int, ...], str, Callable[[int], tuple[float, ...]]]] = {
+    "observations": (
+        (100, 1000, 10_000, 100_000, 1_000_000),
+        "logistic regression",
+        lambda size: measure(regression(size)),
+    ),
+    "dimensions": (
+        (2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000),
+        "correlated normal",
+        lambda size: measure(normal_means(size), exact_normal_means(size)),
+    ),
+    "particles": (
+        (100, 1000, 10_000, 100_000),
+        "logistic regression, 200 observations, one chain",
+        lambda size: measure(regression(200), draws=size, chains=1),
+    ),
+    "groups": (
+        (10, 30, 100, 300, 1000),
+        "Poisson counts, five a group",
+        lambda size: measure(group_effects(size)),
+    ),
+    "labels": (
+        (10, 30, 100, 300, 1000),
+        "mixture of two normals",
+        lambda size: measure(labelled_mixture(size)),
+    ),
+}
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks growth")
-    parser.add_argument("--observations", type=int, nargs="*", default=[10**k for k in range(2, 7)])
-    parser.add_argument("--dimensions", type=int, nargs="*", default=[2, 5, 10, 20, 50, 100, 200])
-    parser.add_argument("--particles", type=int, nargs="*", default=[10**k for k in range(2, 6)])
+    for name, (sizes, title, _) in SWEEPS.items():
+        parser.add_argument(f"--{name}", type=int, nargs="*", default=list(sizes), help=title)
+    parser.add_argument("--csv", type=Path, help="a file that every run is added to")
     parser.add_argument("--plot", default=None, help="file for a figure")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    sweeps = {
-        "observations": (
-            options.observations,
-            lambda size: measure(regression(size), draws=20, chains=1, refine=False),
-            "logistic regression, 20 particles, explored only",
-        ),
-        "dimensions": (
-            options.dimensions,
-            lambda size: measure(normal_means(size), exact_normal_means(size)),
-            "correlated normal, four chains of 1000 particles",
-        ),
-        "particles": (
-            options.particles,
-            lambda size: measure(regression(200), draws=size, chains=1),
-            "logistic regression with 200 observations, one chain",
-        ),
-    }
+    known = read_records(Growth, options.csv) if options.csv else []
+    if options.csv:
+        note_origin(options.csv)
+    done = {(row.sweep, row.size): row for row in known}
     results = {}
-    for name, (sizes, run, title) in sweeps.items():
-        if sizes:
-            results[name] = (sizes, [_report(name, size, run) for size in sizes], title)
-            print(f"time grows as {name}^{exponent(*results[name][:2]):.2f}", flush=True)
+    for name, (_, title, run) in SWEEPS.items():
+        sizes = getattr(options, name)
+        for size in sizes:
+            if (name, size) not in done:
+                done[name, size] = Growth(name, size, *run(size))
+                if options.csv:
+                    add_record(options.csv, done[name, size])
+            _report(done[name, size])
+        if len(sizes) > 1:
+            seconds = [done[name, size].cpu_seconds for size in sizes]
+            results[name] = (sizes, seconds, title)
+            print(f"time grows as {name}^{exponent(sizes, seconds):.2f}", flush=True)
     if options.plot:
         plot(results, options.plot)
 
@@ -90,15 +167,17 @@ def measure(
     started = time.perf_counter()
     pymc_arm.plan(model)
     compiled = time.perf_counter() - started
-    before = _processor_time()
+    before = cpu_seconds()
     attributes = pymc_arm.sample(model, random_seed=1, progressbar=False, **options).attrs
     error = attributes["log_marginal_likelihood"] - truth
-    return compiled, _processor_time() - before, error, attributes["log_marginal_likelihood_se"]
+    return compiled, cpu_seconds() - before, error, attributes["log_marginal_likelihood_se"]
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
     """Return the slope of log time over log size, in the upper half of the sizes."""
-    half = len(sizes) // 2
+    if len(sizes) < 2:
+        return np.nan
+    half = min(len(sizes) // 2, len(sizes) - 2)
     return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
 
 
@@ -129,20 +208,13 @@ def plot(results: dict[str, tuple[Sequence[int], list[float], str]], file: str) 
     print(f"figure written to {file}")
 
 
-def _report(name: str, size: int, run: Callable[[int], tuple[float, float, float, float]]) -> float:
-    compiled, seconds, error, standard_error = run(size)
+def _report(row: Growth) -> None:
     print(
-        f"{name} {size:8d}: compiled in {compiled:6.2f} s, run in {seconds:8.2f} processor s, "
-        f"standard error {standard_error:.4f}, error {error:+.4f}",
+        f"{row.sweep} {row.size:8d}: compiled in {row.compile_seconds:6.2f} s, run in "
+        f"{row.cpu_seconds:8.2f} processor s, standard error {row.standard_error:.4f}, error "
+        f"{row.error:+.4f}",
         flush=True,
     )
-    return seconds
-
-
-def _processor_time() -> float:
-    """Return the processor time of this process and of those it waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 COMMANDS = {"growth": main}

@@ -18,41 +18,26 @@ Data are read from the folder ``shared`` beside or above the project, or ``PYMC_
 """
 
 import argparse
-import importlib.util
-import inspect
-import json
-import os
-import resource
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pymc as pm
 
-__all__ = ["COMMANDS", "cpu_seconds"]
+from benchmarks.limited import cpu_seconds, report, run_limited
+from benchmarks.literature_models import ROWS, SHARED, logistic_model
+from benchmarks.wild import load_suite
 
-ABOVE = [folder / "shared" for folder in Path(__file__).resolve().parents]
-SHARED = Path(
-    os.environ.get("PYMC_ARM_SHARED", next((f for f in ABOVE if f.is_dir()), "../shared"))
-)
+__all__ = ["COMMANDS"]
+
 LARGEST_SCALARS = 50
-# Seconds after which a process is given up.
+# CPU seconds after which a process is given up.
 LIMIT = 600.0
-# From ../shared/BENCHMARKS.md.
-TRUTHS = {
-    "credit": -585.099,
-    "sonar": -108.376,
-    "ionosphere": -111.610,
-    "cancer": -67.489,
-    "seeds": -73.404,
-}
 MODELS = (
     "wells",
-    "credit",
+    "credit_wide",
     "sonar",
     "ionosphere",
     "radon_mn_noncentred",
@@ -61,22 +46,9 @@ MODELS = (
     "stochvol_500",
     "rugby",
     "baseball",
-    "lgcp",
+    "lgcp_126",
     "rows",
 )
-
-
-def _logistic(name: str, deviation: float) -> pm.Model:
-    with np.load(SHARED / "data" / "literature" / f"{name}.npz") as archive:
-        design, outcome = archive["X"].astype(float), archive["y"]
-    return _logistic_model(design, outcome, deviation)
-
-
-def _logistic_model(design: np.ndarray, outcome: np.ndarray, deviation: float) -> pm.Model:
-    with pm.Model() as model:
-        weight = pm.Normal("weight", 0, deviation, shape=design.shape[1])
-        pm.Bernoulli("y", logit_p=pm.math.dot(design, weight), observed=outcome)
-    return model
 
 
 def _rows() -> pm.Model:
@@ -84,53 +56,24 @@ def _rows() -> pm.Model:
     rng = np.random.default_rng(0)
     design = rng.normal(size=(100_000, 20))
     chance = 1 / (1 + np.exp(-design @ (0.5 * rng.normal(size=20))))
-    return _logistic_model(design, (rng.random(100_000) < chance).astype(int), 1.0)
-
-
-def _lgcp() -> pm.Model:
-    """Log-Gaussian Cox process on a 40 x 40 grid, without -log y!."""
-    with np.load(SHARED / "data" / "literature" / "pines.npz") as archive:
-        counts = archive["counts_126"].ravel().astype(float)
-    place = np.stack(np.meshgrid(np.arange(40), np.arange(40), indexing="ij"), -1).reshape(-1, 2)
-    gaps = np.sqrt(((place[:, None] - place) ** 2).sum(axis=-1))
-    factor = np.linalg.cholesky(1.91 * np.exp(-gaps / (40 / 33)))
-    with pm.Model() as model:
-        white = pm.Normal("white", 0, 1, shape=1600)
-        field = np.log(126) - 1.91 / 2 + pm.math.dot(factor, white)
-        pm.Potential("y", counts * field - pm.math.exp(field) / 1600)
-    return model
+    return logistic_model(design, (rng.random(100_000) < chance).astype(int), 1.0)
 
 
 def _build(name: str) -> pm.Model:
-    own: dict[str, Callable[[], pm.Model]] = {
-        "credit": lambda: _logistic("credit", 10.0),
-        "cancer": lambda: _logistic("cancer", 1.0),
-        "sonar": lambda: _logistic("sonar", 1.0),
-        "ionosphere": lambda: _logistic("ionosphere", 1.0),
-        "rows": _rows,
-        "lgcp": _lgcp,
-    }
-    if name in own:
-        return own[name]()
-    for file in sorted((SHARED / "wild").glob("models*.py")):
-        spec = importlib.util.spec_from_file_location(file.stem, file)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found = vars(module).get(name)
-        if inspect.isfunction(found):
-            return found()
-    raise SystemExit(f"there is no model {name!r}")
+    if name == "rows":
+        return _rows()
+    if name in ROWS:
+        return ROWS[name].build()
+    found = load_suite().find_models(SHARED / "wild")
+    if name not in found:
+        raise SystemExit(f"there is no model {name!r}")
+    return found[name]()
 
 
 def _truth(name: str) -> float | None:
-    if name == "lgcp":
-        return 501.73
-    if name in TRUTHS:
-        return TRUTHS[name]
-    references = json.loads((SHARED / "wild" / "references.json").read_text(encoding="utf-8"))
-    return references.get(name, {}).get("log_z")
+    if name in ROWS:
+        return ROWS[name].truth
+    return load_suite().load_references(SHARED / "wild").get(name, {}).get("log_z")
 
 
 def _reference(model: pm.Model, seed: int) -> dict[str, Any]:
@@ -191,18 +134,12 @@ def _smallest_ess(posterior: Any) -> float:
     return smallest
 
 
-def cpu_seconds() -> float:
-    """Return the CPU time of this process and of those that it has waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
-
-
 def _child(name: str, method: str, seed: int) -> None:
     model = _build(name)
     before, started = cpu_seconds(), time.perf_counter()
     found = METHODS[method](model, seed)
     found |= {"cpu": cpu_seconds() - before, "wall": time.perf_counter() - started}
-    print(json.dumps(found))
+    report(found)
 
 
 def main(arguments: list[str]) -> None:
@@ -225,14 +162,8 @@ def main(arguments: list[str]) -> None:
 
 
 def _run(name: str, method: str, seed: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "benchmarks.nuts", "--child", name, method, str(seed)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
-        return dict(json.loads(done.stdout.strip().splitlines()[-1]))
-    except subprocess.TimeoutExpired:
-        return {"note": f"given up after {LIMIT:.0f} s"}
-    except (IndexError, ValueError):
-        return {"note": done.stderr.strip()[-200:]}
+    ended = run_limited("benchmarks.nuts", [name, method, str(seed)], LIMIT)
+    return ended.found or {"note": ended.message}
 
 
 def _line(name: str, method: str, found: dict[str, Any]) -> str:

@@ -7,7 +7,6 @@ of quadrature over the one or two variables that are left.
 
 import argparse
 import itertools
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ import pytensor.tensor as pt
 from scipy import special, stats
 
 import pymc_arm
+from benchmarks.limited import cpu_seconds
 
 __all__ = ["COMMANDS", "PROBLEMS", "Problem"]
 
@@ -412,11 +412,6 @@ PROBLEMS: dict[str, Problem] = {
 }
 
 
-def _cpu_seconds() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
 def run(arguments: Sequence[str]) -> None:
     """Run problems, and print a line for each."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks structure")
@@ -430,7 +425,7 @@ def run(arguments: Sequence[str]) -> None:
     for name, problem in PROBLEMS.items():
         if options.names and not name.startswith(tuple(options.names)):
             continue
-        model, began = problem.build(), _cpu_seconds()
+        model, began = problem.build(), cpu_seconds()
         result = pymc_arm.sample(
             model,
             draws=options.draws or problem.draws,
@@ -438,7 +433,7 @@ def run(arguments: Sequence[str]) -> None:
             progressbar=False,
             marginalize="auto" if options.marginalize == "auto" else False,
         )
-        seconds, attributes = _cpu_seconds() - began, result.attrs
+        seconds, attributes = cpu_seconds() - began, result.attrs
         error = attributes["log_marginal_likelihood"] - problem.exact()
         standard_error = attributes["log_marginal_likelihood_se"]
         ratio = error / standard_error if standard_error else 0.0

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.suite_run import LARGEST_ERROR, Call, efficiency, read_calls
+from benchmarks.records import read_records
+from benchmarks.suite_run import LARGEST_ERROR, Call, efficiency
 from benchmarks.workers import OURS
 
-__all__ = ["COMMANDS", "draw"]
+__all__ = ["COMMANDS", "choose_style", "draw"]
 
 # Colours that stay apart for readers who don't see all of them (Okabe and Ito), told apart further
 # by their marker.
@@ -45,7 +46,7 @@ def draw(calls: Sequence[Call]) -> Any:
     for number in range(0, len(models), 2):
         axes.axhspan(number - 0.5, number + 0.5, color="0.95", zorder=0)
     for number, method in enumerate(methods):
-        style = _style(number, method)
+        style = choose_style(number, method)
         offset = 0.7 * (number / max(len(methods) - 1, 1) - 0.5)
         shown = [row for row, model in enumerate(models) if (model, method) in scores]
         x = np.array([scores[models[row], method] for row in shown])
@@ -77,7 +78,8 @@ def draw(calls: Sequence[Call]) -> Any:
     return figure
 
 
-def _style(number: int, method: str) -> dict[str, Any]:
+def choose_style(number: int, method: str) -> dict[str, Any]:
+    """Return the marker of a method; ours stands out."""
     if method == OURS:
         return {"color": "#D00000", "marker": "D", "s": 60, "zorder": 5}
     colour = COLOURS[(number - 1) % len(COLOURS)]
@@ -90,7 +92,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("csv", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, required=True, help="the picture")
     options = parser.parse_args(arguments)
-    calls = [call for file in options.csv for call in read_calls(file)]
+    calls = [call for file in options.csv for call in read_records(Call, file)]
     draw(calls).savefig(options.out, dpi=150)
     print(f"wrote {options.out}")
 

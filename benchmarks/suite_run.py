@@ -9,30 +9,32 @@ are not in it; ``python -m benchmarks suite-table FILE`` prints the table again.
 """
 
 import argparse
-import csv
-import importlib.metadata
-import platform
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.origin import note_origin, versions
 from benchmarks.peers import PEER_MODELS, PEERS
+from benchmarks.records import add_record, read_records
 from benchmarks.suite import PROBLEMS, Problem
 from benchmarks.workers import OURS, Answer, Worker
 
-__all__ = ["COMMANDS", "LARGEST_ERROR", "Call", "efficiency", "read_calls", "write_calls"]
+__all__ = [
+    "COMMANDS",
+    "LARGEST_ERROR",
+    "Call",
+    "efficiency",
+    "markdown_table",
+    "write_calls",
+]
 
 # Truths are good to a tenth of this. Nobody needs more than a thousandth: the mean over the best
 # peers is also given with all errors below that as one.
 SMALLEST_ERROR = 1e-4
 NEEDED_ERROR = 1e-3
 LARGEST_ERROR = 0.5
-PACKAGES = (
-    *("pymc_arm", "pymc", "pytensor", "numpy", "numba", "blackjax", "jax", "particles", "dynesty"),
-    *("nautilus-sampler", "ultranest", "pocomc", "torch", "nutpie"),
-)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,9 @@ def main_suite(arguments: list[str]) -> None:
         parser.error(f"no model is called {sorted(unknown)}; they are {', '.join(PROBLEMS)}")
     peers = list(PEERS) if options.peers == ["all"] else options.peers
     workers = [Worker(method, options.draws) for method in [OURS, *peers]]
-    calls = read_calls(options.csv) if options.csv and options.csv.exists() else []
+    calls = read_records(Call, options.csv) if options.csv else []
+    if options.csv:
+        note_origin(options.csv)
     print(_HEADER)
     try:
         for name in names:
@@ -107,7 +111,7 @@ def main_suite(arguments: list[str]) -> None:
         for worker in workers:
             worker.stop()
     _print_means(calls)
-    print(_versions())
+    print(versions())
 
 
 def main_table(arguments: list[str]) -> None:
@@ -115,42 +119,29 @@ def main_table(arguments: list[str]) -> None:
     parser.add_argument("csv", type=Path, nargs="+")
     parser.add_argument("--markdown", action="store_true", help="a row a model, for a page")
     options = parser.parse_args(arguments)
-    calls = [call for file in options.csv for call in read_calls(file)]
+    calls = [call for file in options.csv for call in read_records(Call, file)]
     if options.markdown:
-        print(
-            "| model | error | first s | later s | best peer | error | first s | later s | ratio |"
-        )
-        print("|---" * 9 + "|")
+        print(markdown_table(calls))
     else:
         print(_HEADER)
-    for name in dict.fromkeys(call.model for call in calls):
-        (_print_row if options.markdown else _print_model)(name, calls)
+        for name in dict.fromkeys(call.model for call in calls):
+            _print_model(name, calls)
     _print_means(calls)
 
 
-def read_calls(file: Path) -> list[Call]:
-    """Read what ``--csv`` wrote."""
-    with open(file, newline="") as stream:
-        return [
-            Call(**{field.name: field.type(row[field.name]) for field in fields(Call)})
-            for row in csv.DictReader(stream)
-        ]
+def markdown_table(calls: Sequence[Call]) -> str:
+    """Return a row for each model: ours, and the best peer."""
+    head = "| model | error | first s | later s | best peer | error | first s | later s | ratio |"
+    names = dict.fromkeys(call.model for call in calls)
+    return "\n".join([head, "|---" * 9 + "|", *(_row(name, calls) for name in names)])
 
 
 def write_calls(file: Path, calls: Sequence[Call]) -> None:
     """Add calls to a file, which is made where there is none."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not file.exists()
-    with open(file, "a", newline="") as stream:
-        writer = csv.DictWriter(stream, [field.name for field in fields(Call)])
-        if fresh:
-            writer.writeheader()
-        for call in calls:
-            row = asdict(call)
-            row["seconds"] = f"{call.seconds:.3f}"
-            for name in ("truth", "log_evidence", "standard_error"):
-                row[name] = f"{row[name]:.6f}"
-            writer.writerow(row)
+    for call in calls:
+        digits = {"seconds": 3, "truth": 6, "log_evidence": 6, "standard_error": 6}
+        values = {name: round(getattr(call, name), count) for name, count in digits.items()}
+        add_record(file, replace(call, **values))
 
 
 def efficiency(calls: Sequence[Call], smallest: float = SMALLEST_ERROR) -> float:
@@ -226,21 +217,23 @@ def _print_model(name: str, calls: Sequence[Call]) -> None:
         print(line, flush=True)
 
 
-def _print_row(name: str, calls: Sequence[Call]) -> None:
-    """Print ours and the best peer as a row in Markdown."""
+def _row(name: str, calls: Sequence[Call]) -> str:
+    """Return ours and the best peer as a row in Markdown."""
     methods: dict[str, list[Call]] = {}
     for call in calls:
         if call.model == name:
             methods.setdefault(call.method, []).append(call)
     ours = methods.pop(OURS)
+    title = name.replace("_", " ")
+    if not methods:
+        return f"| {title} | {_cells(ours)} | | | | | |"
     best = min(methods, key=lambda method: efficiency(methods[method]))
     theirs = methods[best]
     if any(call.failure for call in theirs):
         failure = next(call.failure for call in theirs if call.failure)
-        print(f"| {name} | {_cells(ours)} | {best} | {failure} | | | |")
-        return
+        return f"| {title} | {_cells(ours)} | {best} | {failure} | | | |"
     ratio = efficiency(theirs) / efficiency(ours)
-    print(f"| {name} | {_cells(ours)} | {best} | {_cells(theirs)} | {ratio:.2g} |")
+    return f"| {title} | {_cells(ours)} | {best} | {_cells(theirs)} | {ratio:.2g} |"
 
 
 def _cells(calls: Sequence[Call]) -> str:
@@ -295,15 +288,6 @@ def _print_mean(name: str, ratios: dict[str, float], remark: str) -> None:
     print(
         f"{name}: {len(finite)} models{f', {failed} failed' if failed else ''}{remark}, geometric "
         f"mean of the ratios {mean:.3g}, smallest {finite[worst]:.3g} ({worst})"
-    )
-
-
-def _versions() -> str:
-    installed = {
-        package.metadata["Name"]: package.version for package in importlib.metadata.distributions()
-    }
-    return f"Python {platform.python_version()}, " + ", ".join(
-        f"{name} {installed[name]}" for name in PACKAGES if name in installed
     )
 
 

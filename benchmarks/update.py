@@ -24,7 +24,7 @@ import scipy
 from scipy import stats
 
 import pymc_arm
-from benchmarks.nuts import cpu_seconds
+from benchmarks.limited import cpu_seconds
 from pymc_arm.models import compiled
 
 __all__ = ["COMMANDS", "EXACT"]

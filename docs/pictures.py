@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pymc as pm
-from diagrams import draw_architecture, draw_iteration
+from diagrams import draw_architecture, draw_iteration, draw_run
 from scipy import stats
 
 import pymc_arm
@@ -237,6 +237,7 @@ def design() -> plt.Figure:
 
 PICTURES: dict[str, Callable[[], plt.Figure]] = {
     "iteration": draw_iteration,
+    "run": draw_run,
     "architecture": draw_architecture,
     "run_few": run_few,
     "run_many": run_many,

@@ -5,16 +5,15 @@ import pytest
 
 from benchmarks.adversarial import FAMILIES, PROBLEMS
 from benchmarks.adversarial.check import FLOOR, LIMIT, check
-from benchmarks.adversarial.child import Child, Outcome
+from benchmarks.adversarial.child import Child
 from benchmarks.adversarial.exact import GaussianRegression, log_order_probability
-from benchmarks.adversarial.run import (
+from benchmarks.adversarial.run import summary_line, totals
+from benchmarks.outcomes import (
+    Outcome,
     false_alarm,
-    read_outcomes,
     silently_wrong,
-    summary_line,
-    totals,
-    write_outcome,
 )
+from benchmarks.records import add_record, read_records
 from benchmarks.suite import PROBLEMS as SUITE
 from benchmarks.suite.numerics import log_multivariate_normal
 
@@ -119,8 +118,8 @@ def test_runs_are_read_as_they_were_written(tmp_path):
         Outcome("model", 4, "timeout", -3.0, message="over 1 CPU s"),
     ]
     for run in runs:
-        write_outcome(tmp_path / "runs.csv", run)
-    read = read_outcomes(tmp_path / "runs.csv")
+        add_record(tmp_path / "runs.csv", run)
+    read = read_records(Outcome, tmp_path / "runs.csv")
     assert [str(run) for run in read] == [str(run) for run in runs]
     line = summary_line(read)
     assert "SILENTLY WRONG" in line

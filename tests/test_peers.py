@@ -14,9 +14,10 @@ from benchmarks.peers import PEER_MODELS
 from benchmarks.peers.bridge import warp3_bridge
 from benchmarks.peers.cube import compile_prior_transform
 from benchmarks.peers.target import Target
+from benchmarks.records import read_records
 from benchmarks.suite import PROBLEMS
 from benchmarks.suite_plot import draw
-from benchmarks.suite_run import SMALLEST_ERROR, Call, efficiency, read_calls, write_calls
+from benchmarks.suite_run import SMALLEST_ERROR, Call, efficiency, write_calls
 from benchmarks.workers import OURS, Worker
 from pymc_arm.models.prior import INTERPRETED
 
@@ -34,7 +35,7 @@ def test_calls_survive_a_file(tmp_path):
     file = tmp_path / "results" / "calls.csv"
     write_calls(file, CALLS[:2])
     write_calls(file, CALLS[2:])
-    found = read_calls(file)
+    found = read_records(Call, file)
     assert [repr(call) for call in found] == [repr(call) for call in CALLS]
 
 

@@ -12,58 +12,15 @@ import os
 import resource
 import signal
 import warnings
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Child", "Outcome"]
+from benchmarks.limited import WALL_FACTOR, cpu_seconds
+from benchmarks.outcomes import Outcome, describe_error, read_attributes
 
-# A run that waits for something uses no CPU; it is ended after this many times its limit.
-WALL_FACTOR = 15
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one run.
-
-    Attributes
-    ----------
-    name, seed
-        The problem, and the seed.
-    status
-        ``"done"``, ``"timeout"`` or ``"crash"``.
-    truth, log_evidence, standard_error, low, high
-        The exact log Z, the estimate, its standard error, and its 95 % interval.
-    verdict
-        As reported.
-    deviation
-        The largest distance of a posterior mean from the exact one, in posterior standard
-        deviations; NaN where no moment is known.
-    cpu_seconds
-        Of the process and of what it started.
-    message
-        The exception, or the reasons of the verdict.
-    """
-
-    name: str
-    seed: int
-    status: str
-    truth: float
-    log_evidence: float = np.nan
-    standard_error: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-    verdict: str = ""
-    deviation: float = np.nan
-    cpu_seconds: float = np.nan
-    message: str = ""
-
-    @property
-    def error(self) -> float:
-        """The estimate minus the truth."""
-        return self.log_evidence - self.truth
+__all__ = ["Child"]
 
 
 class Child:
@@ -113,11 +70,6 @@ class Child:
         self._connection.recv()  # it is ready
 
 
-def _cpu_seconds() -> float:
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
 def _serve(connection: Connection, draws: int, cores: int) -> None:
     """Answer names and seeds until the other side goes away."""
     os.setpgrp()
@@ -134,7 +86,7 @@ def _serve(connection: Connection, draws: int, cores: int) -> None:
             return
         problem = PROBLEMS[name]
         moments = problem.answer.moments
-        started = _cpu_seconds()
+        started = cpu_seconds()
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (int(np.ceil(started + time_limit)), hard))
         record: dict[str, Any] = {"status": "done"}
@@ -142,20 +94,11 @@ def _serve(connection: Connection, draws: int, cores: int) -> None:
             tree = pymc_arm.sample(
                 problem.build(), draws=draws, cores=cores, random_seed=seed, progressbar=False
             )
-            attributes = tree.attrs
-            record |= {
-                "log_evidence": float(attributes["log_marginal_likelihood"]),
-                "standard_error": float(attributes["log_marginal_likelihood_se"]),
-                "low": float(attributes["log_marginal_likelihood_low"]),
-                "high": float(attributes["log_marginal_likelihood_high"]),
-                "verdict": str(attributes["verdict"]),
-                "deviation": _worst_deviation(tree.posterior, moments),
-                "message": " ".join(str(attributes["verdict_reasons"]).split())[:300],
-            }
+            record |= read_attributes(tree.attrs)
+            record["deviation"] = _worst_deviation(tree.posterior, moments)
         except Exception as error:
-            text = " ".join(f"{type(error).__name__}: {error}".split())
-            record |= {"status": "crash", "message": text[:300]}
-        record["cpu_seconds"] = _cpu_seconds() - started
+            record |= describe_error(error)
+        record["cpu_seconds"] = cpu_seconds() - started
         connection.send(record)
 
 

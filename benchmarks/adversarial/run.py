@@ -9,40 +9,28 @@ With ``--csv`` every run is a line of the file, and runs that are in it are not 
 """
 
 import argparse
-import csv
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, fields
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.adversarial import FAMILIES, PROBLEMS
-from benchmarks.adversarial.child import Child, Outcome
+from benchmarks.adversarial.child import Child
+from benchmarks.origin import note_origin
+from benchmarks.outcomes import (
+    Outcome,
+    false_alarm,
+    silently_wrong,
+)
+from benchmarks.records import add_record, read_records
 
-__all__ = ["COMMANDS", "false_alarm", "read_outcomes", "silently_wrong", "summary_line"]
+__all__ = ["COMMANDS", "HEADER", "summary_line", "totals"]
 
-# An error below this changes no conclusion; the issue's definition of silently wrong.
-TOLERATED_ERROR = 0.05
-SILENT_DEVIATION = 5.0
-ALARM_DEVIATION = 2.0
 # Draws whose mean is this many posterior standard deviations off are named.
 DRAWS_DEVIATION = 0.2
-
-
-def silently_wrong(outcome: Outcome) -> bool:
-    """Whether the verdict is ok and the error beyond max(0.05, 5 standard errors)."""
-    limit = max(TOLERATED_ERROR, SILENT_DEVIATION * outcome.standard_error)
-    wrong = not abs(outcome.error) <= limit
-    return outcome.status == "done" and outcome.verdict == "ok" and wrong
-
-
-def false_alarm(outcome: Outcome) -> bool:
-    """Whether the verdict is not ok although the error is small by either measure."""
-    limit = min(TOLERATED_ERROR, ALARM_DEVIATION * outcome.standard_error)
-    return outcome.status == "done" and outcome.verdict != "ok" and abs(outcome.error) <= limit
 
 
 def main(arguments: list[str]) -> None:
@@ -63,7 +51,9 @@ def main(arguments: list[str]) -> None:
     names = list(options.names)
     names += [name for family in options.families for name in FAMILIES[family]]
     names = list(dict.fromkeys(names or PROBLEMS))
-    known = read_outcomes(options.csv) if options.csv and options.csv.exists() else []
+    known = read_records(Outcome, options.csv) if options.csv else []
+    if options.csv:
+        note_origin(options.csv)
     done = {(outcome.name, outcome.seed): outcome for outcome in known}
     lock, local = threading.Lock(), threading.local()
     children: list[Child] = []
@@ -81,12 +71,12 @@ def main(arguments: list[str]) -> None:
             outcomes.append(outcome)
             if options.csv and (name, outcome.seed) not in done:
                 with lock:
-                    write_outcome(options.csv, outcome)
+                    add_record(options.csv, outcome)
         with lock:
             print(summary_line(outcomes), flush=True)
         return outcomes
 
-    print(_HEADER, flush=True)
+    print(HEADER, flush=True)
     try:
         with ThreadPoolExecutor(options.jobs) as pool:
             outcomes = [outcome for rows in pool.map(run_model, names) for outcome in rows]
@@ -118,7 +108,7 @@ def _run(
         yield outcome
 
 
-_HEADER = (
+HEADER = (
     f"{'model':30s} {'truth':>14s} {'ok':>3s} {'flag':>4s} {'fail':>4s} {'time':>4s} {'crsh':>4s} "
     f"{'mean err':>10s} {'rms':>9s} {'mean se':>9s} {'cover':>7s} {'max z':>7s} {'draws':>6s} "
     f"{'CPU s':>6s}"
@@ -196,26 +186,6 @@ def totals(outcomes: Sequence[Outcome]) -> str:
         f"95 % intervals that cover, among ok: {covered} of {len(ok)}; "
         f"ok with a mean of the draws off by {DRAWS_DEVIATION} sd: {off}"
     )
-
-
-def read_outcomes(file: Path) -> list[Outcome]:
-    """Read what ``--csv`` wrote."""
-    with open(file, newline="") as stream:
-        return [
-            Outcome(**{field.name: field.type(row[field.name]) for field in fields(Outcome)})
-            for row in csv.DictReader(stream)
-        ]
-
-
-def write_outcome(file: Path, outcome: Outcome) -> None:
-    """Add a run to a file, which is made where there is none."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    fresh = not file.exists()
-    with open(file, "a", newline="") as stream:
-        writer = csv.DictWriter(stream, [field.name for field in fields(Outcome)])
-        if fresh:
-            writer.writeheader()
-        writer.writerow(asdict(outcome))
 
 
 COMMANDS = {"adversarial": main}

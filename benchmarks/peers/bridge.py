@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["warp3_bridge"]
+__all__ = ["warp3_bridge", "warp3_bridge_with_error"]
 
 TOLERANCE = 1e-10
 MOST_ITERATIONS = 1000
@@ -30,7 +30,20 @@ def warp3_bridge(
     rng: np.random.Generator,
     effective_sample_size: float | None = None,
 ) -> float:
-    """Return log Z.
+    """Return log Z; the parameters are those of `warp3_bridge_with_error`."""
+    return warp3_bridge_with_error(draws, log_density, rng, effective_sample_size)[0]
+
+
+def warp3_bridge_with_error(
+    draws: np.ndarray,
+    log_density: Callable[[np.ndarray], np.ndarray],
+    rng: np.random.Generator,
+    effective_sample_size: float | None = None,
+) -> tuple[float, float]:
+    """Return log Z and its standard error.
+
+    The error is the square root of the approximate relative mean squared error of
+    Frühwirth-Schnatter (2004), with dependent draws counted by their effective number.
 
     Parameters
     ----------
@@ -62,7 +75,8 @@ def warp3_bridge(
     posterior = log_ratio(np.linalg.solve(factor, (estimating - mean).T).T)
     proposal = log_ratio(rng.standard_normal(estimating.shape))
     size = len(estimating) if effective_sample_size is None else effective_sample_size
-    return _optimal_bridge(posterior, proposal, size)
+    log_evidence = _optimal_bridge(posterior, proposal, size)
+    return log_evidence, _relative_error(posterior, proposal, size, log_evidence)
 
 
 def _optimal_bridge(posterior: np.ndarray, proposal: np.ndarray, size: float) -> float:
@@ -81,3 +95,15 @@ def _optimal_bridge(posterior: np.ndarray, proposal: np.ndarray, size: float) ->
         if abs(log_evidence - previous) < TOLERANCE * max(1.0, abs(log_evidence)):
             return log_evidence
     raise RuntimeError(f"bridge sampling did not converge in {MOST_ITERATIONS} iterations")
+
+
+def _relative_error(
+    posterior: np.ndarray, proposal: np.ndarray, size: float, log_evidence: float
+) -> float:
+    share = size / (size + len(proposal))
+    # p / (s1 p + s2 g) at draws of g, and g / (s1 p + s2 g) at draws of the posterior p.
+    of_proposal = 1 / (share + (1 - share) * np.exp(log_evidence - proposal))
+    of_posterior = 1 / (share * np.exp(posterior - log_evidence) + 1 - share)
+    error = of_proposal.var() / of_proposal.mean() ** 2 / len(proposal)
+    error += of_posterior.var() / of_posterior.mean() ** 2 / size
+    return float(np.sqrt(error))

@@ -18,6 +18,7 @@ MODULES = (
     "bayes_factors",
     "calibration",
     "inclusion",
+    "model_pairs",
     "gpc",
     "gpc_sweep",
     "gpc_bias",

@@ -19,6 +19,7 @@ MODULES = (
     "calibration",
     "inclusion",
     "model_pairs",
+    "subsets",
     "gpc",
     "gpc_sweep",
     "gpc_bias",

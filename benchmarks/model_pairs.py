@@ -23,7 +23,7 @@ Pair = dict[str, pm.Model]
 
 
 def beta_binomial() -> Pair:
-    """A coin that is nearly fair against any coin, 20 tosses."""
+    """Return a coin that is nearly fair and any coin, 20 tosses."""
 
     def coin(alpha: float) -> pm.Model:
         with pm.Model() as model:
@@ -35,7 +35,7 @@ def beta_binomial() -> Pair:
 
 
 def nested_regressions() -> Pair:
-    """One predictor against two, 20 rows."""
+    """Return regressions on one predictor and on two, 20 rows."""
     x = np.random.default_rng(1).normal(size=(20, 2))
 
     def regression(predictors: int) -> pm.Model:
@@ -49,7 +49,7 @@ def nested_regressions() -> Pair:
 
 
 def hierarchical() -> Pair:
-    """Groups that differ against one mean for all of them, six groups of five."""
+    """Return one mean for all and means of groups, six groups of five."""
     group = np.repeat(np.arange(6), 5)
     with pm.Model() as pooled:
         mean = pm.Normal("mean", 0, 1)
@@ -65,7 +65,7 @@ def hierarchical() -> Pair:
 
 
 def mixture() -> Pair:
-    """Two normal components against one, 20 values."""
+    """Return one normal component and two, 20 values."""
     with pm.Model() as single:
         mean = pm.Normal("mean", 0, 2)
         sigma = pm.HalfNormal("sigma", 1)

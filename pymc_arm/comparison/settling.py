@@ -178,7 +178,10 @@ class _Settling:
             self._known.value[self._places[name]] - rough
             for name, rough in self._rough.items()
             if self._known.was_run[self._places[name]]
+            and np.isfinite(self._known.value[self._places[name]])
         ]
+        if len(off) < 2:  # rough values tell nothing
+            return waiting
         shift, freedom = float(np.mean(off)), float(len(off) - 1)
         spread = max(float(np.std(off, ddof=1)), LEAST_SPREAD) * np.sqrt(1 + 1 / len(off))
         for name in waiting:

@@ -165,7 +165,7 @@ def test_predictions_without_new_data_and_by_seed(lines):
 
 def test_wrong_predictions_are_refused(lines):
     models, results = lines
-    with pytest.raises(ValueError, match="No model has the pm.Data 'z'; there are"):
+    with pytest.raises(ValueError, match=r"No model has the pm.Data 'z'; there are"):
         average_predictions(models, results, {"z": [1.0]})
     with pytest.raises(ValueError, match="models has"):
         average_predictions({"line": models["line"]}, results)

@@ -24,6 +24,7 @@ from pymc_arm._compat import (
 )
 from pymc_arm.arguments import check_count
 from pymc_arm.comparison import compare
+from pymc_arm.comparison.resizing import change_data
 
 __all__ = ["average_models", "average_predictions"]
 
@@ -242,10 +243,8 @@ def _predict(
     else:
         chosen = xr.Dataset(coords={"chain": [0], "draw": np.arange(len(rows))})
     names = [rv.name for rv in copy.observed_RVs]
+    change_data(copy, own, labels)
     with COMPILING, copy:
-        for dim, given in labels.items():
-            copy.set_dim(dim, len(given), coord_values=tuple(given))
-        pm.set_data(own, coords=labels or None)
         found = pm.sample_posterior_predictive(
             make_tree({"posterior": chosen}, {}),
             var_names=names,

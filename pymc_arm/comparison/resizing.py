@@ -6,7 +6,8 @@ order, from the beginning again after the last, so that a balanced design stays 
 observed does not matter, since it will be drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pymc as pm
@@ -15,7 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.comparison.prior_predictive import observe
 
-__all__ = ["find_size", "resize_model"]
+__all__ = ["change_data", "find_size", "resize_model"]
 
 
 def find_size(name: str, model: pm.Model, size: str | Sequence[str] | None) -> str | list[str]:
@@ -98,13 +99,22 @@ def resize_model(name: str, model: pm.Model, n: int, size: str | list[str]) -> p
     for key, axis in axes.items():
         values = copy[key].get_value()
         new[key] = np.take(values, rows % max(values.shape[axis], 1), axis=axis)
-    with copy:
-        for dim, labels in coords.items():
-            copy.set_dim(dim, n, coord_values=tuple(labels))
-        pm.set_data(new, coords={dim: list(labels) for dim, labels in coords.items()})
+    change_data(copy, new, coords)
     for rv in copy.observed_RVs:
         _observe_zeros(name, copy, rv, n)
     return copy
+
+
+def change_data(
+    model: pm.Model, data: Mapping[str, Any], coords: Mapping[str, Sequence[Any]]
+) -> None:
+    """Set data and labels of dimensions, those of dimensions that no data have among them."""
+    for dim, labels in coords.items():
+        # Where the length is that of some data, it changes with them.
+        if isinstance(model.dim_lengths[dim], SharedVariable):
+            model.set_dim(dim, len(labels), coord_values=tuple(labels))
+    with model:
+        pm.set_data(dict(data), coords={dim: list(labels) for dim, labels in coords.items()})
 
 
 def _observe_zeros(name: str, model: pm.Model, rv: TensorVariable, n: int) -> None:

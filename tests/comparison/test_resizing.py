@@ -21,6 +21,15 @@ def by_dimension(slope=True):
     return model
 
 
+def by_implied_dimension(slope=True):
+    """The dimension has the length of the data that name it first, and no labels."""
+    with pm.Model() as model:
+        x = pm.Data("x", X, dims="row")
+        b = pm.Normal("b", 0, 1) if slope else 0.0
+        pm.Normal("y", b * x, 1, observed=np.ones(3), dims="row")
+    return model
+
+
 def by_data(slope=True):
     with pm.Model() as model:
         x = pm.Data("x", X)
@@ -41,7 +50,8 @@ def by_function(slope=True):
 
 
 @pytest.mark.parametrize(
-    ("model", "size"), [(by_dimension(), "row"), (by_data(), ["x", "outcome"])]
+    ("model", "size"),
+    [(by_dimension(), "row"), (by_implied_dimension(), "row"), (by_data(), ["x", "outcome"])],
 )
 @pytest.mark.parametrize("n", [2, 7])
 def test_rows_are_repeated_in_their_order_and_the_model_is_left_alone(model, size, n):

@@ -81,8 +81,16 @@ def _check_densities(
     name: str, part: pm.Model, larger: str, whole: pm.Model, values: Mapping[str, Any]
 ) -> None:
     """Raise unless a model is another one with some variables fixed, by their densities."""
+    free = {rv.name: rv for rv in whole.free_RVs}
+    unknown = sorted(set(values) - set(free))
+    if unknown:
+        raise ValueError(f"nested[{name!r}] fixes {unknown}; {larger!r} has {list(free)}.")
     with COMPILING:
-        fixed = pm.do(whole, {key: np.asarray(value) for key, value in values.items()})
+        arrays = {
+            key: np.broadcast_to(np.asarray(value, free[key].dtype), free[key].shape.eval())
+            for key, value in values.items()
+        }
+        fixed = pm.do(whole, arrays)
     variables, expected = ({v.name for v in m.value_vars} for m in (part, fixed))
     differing = f"free variables {sorted(variables)} and {sorted(expected)}"
     if variables == expected:

@@ -92,6 +92,7 @@ def test_models_that_were_left_out_are_skipped(models):
         ({"null": ("nobody", {"delta": 0.0})}, ValueError, "nested names 'nobody'"),
         ({"null": ("effect", {"delta": 1.0})}, ValueError, "'null' is not 'effect' with"),
         ({"null": ("effect", {"sigma": 1.0})}, ValueError, "free variables"),
+        ({"null": ("effect", {"beta": 0.0})}, ValueError, r"fixes \['beta'\]; 'effect' has"),
         ({"wider": ("effect", {"delta": 0.0})}, ValueError, "log densities"),
     ],
 )

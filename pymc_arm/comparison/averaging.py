@@ -241,12 +241,18 @@ def _predict(
         chosen = stacked.isel(sample=rows).rename(sample="draw").expand_dims(chain=[0])
         chosen = chosen.transpose("chain", "draw", ...)
     else:
-        chosen = xr.Dataset(coords={"chain": [0], "draw": np.arange(len(rows))})
+        # PyMC reads how many predictions to make off some variable.
+        counted = xr.DataArray(np.arange(len(rows))[None], dims=("chain", "draw"))
+        chosen = xr.Dataset({"row": counted})
+    groups = {"posterior": chosen}
+    if has_group(result, "constant_data"):
+        # PyMC takes draws of a variable as they are only if it sees that no data above it changed.
+        groups["constant_data"] = get_group(result, "constant_data")
     names = [rv.name for rv in copy.observed_RVs]
     change_data(copy, own, labels)
     with COMPILING, copy:
         found = pm.sample_posterior_predictive(
-            make_tree({"posterior": chosen}, {}),
+            make_tree(groups, {}),
             var_names=names,
             predictions=True,
             progressbar=False,

@@ -116,7 +116,9 @@ def line(slope, rows=12):
     x = np.linspace(-1, 1, rows)
     with pm.Model(coords={"row": range(rows)}) as model:
         data = pm.Data("x", x, dims="row")
-        b = pm.Normal("b", 0, 1) if slope else 0.0
+        # Data above a parameter that do not change are no reason to draw it anew.
+        b = pm.Normal("b", 0, pm.Data("scale", 1.0)) if slope else 0.0
+        pm.Deterministic("mean", b * data, dims="row")
         pm.Normal("y", b * data, 1.0, observed=0.5 * x + LINE_NOISE[:rows], dims="row")
     return model
 

@@ -21,6 +21,8 @@ MODULES = (
     "bayes_factors",
     "calibration",
     "inclusion",
+    "model_pairs",
+    "subsets",
     "gpc",
     "gpc_sweep",
     "gpc_bias",

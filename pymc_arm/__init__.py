@@ -9,11 +9,12 @@ from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Info, Run, State
 from pymc_arm.comparison import BayesFactor, bayes_factor, compare
-from pymc_arm.comparison.averaging import average_models
-from pymc_arm.comparison.calibration import Calibration, calibrate
+from pymc_arm.comparison.averaging import average_models, average_predictions
+from pymc_arm.comparison.calibration import calibrate
 from pymc_arm.comparison.design import Design, design
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.inclusion import Inclusion, inclusion_probabilities
+from pymc_arm.comparison.reliability import Calibration
 from pymc_arm.comparison.savage_dickey import SavageDickey, savage_dickey
 from pymc_arm.comparison.sensitivity import sensitivity
 from pymc_arm.comparison.sensitivity_curve import SensitivityCurve, sensitivity_curve
@@ -81,6 +82,7 @@ __all__ = [
     "TrustWarning",
     "ZeroEvidenceWarning",
     "average_models",
+    "average_predictions",
     "bayes_factor",
     "calibrate",
     "compare",

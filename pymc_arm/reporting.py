@@ -26,6 +26,7 @@ from pymc_arm import plots
 from pymc_arm._compat import get_group, has_group, observed_data, unwrap_model
 from pymc_arm.comparison import bayes_factor, compare, read_evidence
 from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
+from pymc_arm.comparison.nested import Agreement, Nested, check_nested, read_nested
 from pymc_arm.comparison.reading import read_attributes, read_seconds
 from pymc_arm.comparison.running import run_models
 from pymc_arm.comparison.table import ComparisonTable, check_models
@@ -33,7 +34,7 @@ from pymc_arm.diagnosis import diagnose
 from pymc_arm.errors import TrustWarning
 from pymc_arm.html import box, paragraph, picture, table
 from pymc_arm.models.plan import Plan
-from pymc_arm.results import summarize
+from pymc_arm.results import Evidence, summarize
 from pymc_arm.sampling import plan
 
 __all__ = ["report"]
@@ -57,6 +58,7 @@ def report(
     prior_odds: Mapping[str, float] | Sequence[float] | None = None,
     scale: str = "kass-raftery",
     observations: bool = True,
+    nested: Nested | None = None,
     **sample_kwargs: Any,
 ) -> Path:
     """Compare models, and write a page about it.
@@ -78,6 +80,8 @@ def report(
         Whether to run the models once more with one observation at a time, with half as many
         draws, to show which observations decide. It is left out if a model is given as a result
         or has more than 200 observations.
+    nested
+        As in :func:`pymc_arm.compare`: the page then says whether Savage-Dickey ratios agree.
     **sample_kwargs
         Passed to :func:`pymc_arm.sample`. Without a ``random_seed`` one is drawn; the page says
         which.
@@ -107,13 +111,15 @@ def report(
     known = {name: model for name, model in inside.items() if isinstance(model, pm.Model)}
     if known and sample_kwargs.get("random_seed") is None:
         sample_kwargs["random_seed"] = int(np.random.SeedSequence().generate_state(1)[0])
+    nested = read_nested(models, nested)
     results = run_models(models, sample_kwargs)
     made = compare(results, prior_odds)
+    agreements = check_nested(models, results, nested)
     sections = [
         _headline(question, made, results, scale),
         _comparison(made, results, scale, prior_odds),
         _path_section(known, results, sample_kwargs) if observations else "",
-        _certainty(made, results),
+        _certainty(made, results) + _nested_section(agreements),
         _runs(made, results, known),
         _reproduction(known, sample_kwargs),
     ]
@@ -246,6 +252,36 @@ def _certainty(made: ComparisonTable, results: Mapping[str, Any]) -> str:
                 "depends on the priors as much as on the data."
             ),
             *verdicts,
+        ]
+    )
+
+
+def _nested_section(agreements: Mapping[str, Agreement]) -> str:
+    """Return whether another way to the Bayes factors of nested models agrees."""
+    if not agreements:
+        return ""
+    rows = []
+    for name, one in agreements.items():
+        logs = [
+            summarize(Evidence(factor.log, factor.standard_error, factor.degrees_of_freedom))
+            for factor in (one.by_log_z, one.by_density)
+        ]
+        rows.append((name, one.by_log_z.second, *logs, one.word))
+    columns = ["nested model", "larger model", "log Bayes factor by log Z", "by Savage-Dickey"]
+    words = (
+        "The Bayes factor of a nested model against the larger one is also the posterior density "
+        "of what it fixes over the prior density, at that point (Savage and Dickey). This needs "
+        "draws of the larger model only, and neither log Z."
+    )
+    good = all(one.agrees for one in agreements.values())
+    return "\n".join(
+        [
+            "<h3>Does another method agree?</h3>",
+            box(
+                paragraph(words),
+                table([*columns, "which"], rows, numbers=(2, 3)),
+                status="ok" if good else "caution",
+            ),
         ]
     )
 

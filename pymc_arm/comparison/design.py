@@ -23,6 +23,7 @@ import scipy
 from pymc_arm._compat import unwrap_model
 from pymc_arm.arguments import check_count
 from pymc_arm.comparison.calibration import checkpoint_of, seed_of
+from pymc_arm.comparison.resizing import find_size, resize_model
 from pymc_arm.comparison.simulated import Experiment, Simulation, run_simulations
 from pymc_arm.comparison.table import check_models
 from pymc_arm.html import box, paragraph, table
@@ -171,9 +172,10 @@ class Design:
 
 
 def design(
-    models: Mapping[str, Callable[[int], Any]],
+    models: Mapping[str, pm.Model | Callable[[int], Any]],
     n: Sequence[int],
     *,
+    size: str | Sequence[str] | None = None,
     simulations: int = 200,
     threshold: float = 10.0,
     random_seed: int | Sequence[int] | None = None,
@@ -188,10 +190,15 @@ def design(
     Parameters
     ----------
     models
-        By name, functions that build a model for a sample size. The observed values do not matter,
-        only their shapes: zeros will do.
+        By name: models whose size follows from a dimension or from ``pm.Data``, or functions that
+        build a model for a sample size. The observed values do not matter, only their shapes:
+        zeros will do.
     n
         The sample sizes.
+    size
+        For models: the dimension that has a label for each observation, or names of ``pm.Data``
+        with a row for each. By default the first dimension of what is observed. Rows of predictors
+        are taken in their order, from the beginning again after the last.
     simulations
         How many data sets to draw for each sample size, in equal shares from each model. A
         probability of a half is then known to sqrt(models / simulations) / 2.
@@ -235,33 +242,34 @@ def design(
     """
     check_models(models)
     sizes = _check(models, n, simulations, threshold)
+    builders = {name: _builder(name, model, size) for name, model in models.items()}
     directory = checkpoint_of(checkpoint)
     keywords = sample_kwargs if executor is None else {**sample_kwargs, "cores": 1}
     share = [1 / len(models)] * len(models)
     experiments: dict[int, Experiment] = {}
     folders: dict[int, Checkpoint | None] = {}
-    for size in sizes:
-        built = {name: _build(name, build, size) for name, build in models.items()}
+    for count in sizes:
+        built = {name: build(count) for name, build in builders.items()}
         own = directory
         if directory is not None:
-            own = replace(directory, directory=Path(directory.directory) / f"n-{size}")
+            own = replace(directory, directory=Path(directory.directory) / f"n-{count}")
         if not experiments:
             seed = seed_of(random_seed, own, resume)
             if random_seed is None and len(seed) > 1:
                 seed = seed[:-1]  # that of a checkpoint has the sample size at its end
-        experiments[size] = Experiment(built, share, [*seed, size], keywords)
-        folders[size] = own
+        experiments[count] = Experiment(built, share, [*seed, count], keywords)
+        folders[count] = own
     runs = {
-        size: run_simulations(
+        count: run_simulations(
             experiment,
             int(simulations),
-            title=f"design, n = {size}",
+            title=f"design, n = {count}",
             executor=executor,
-            checkpoint=folders[size],
+            checkpoint=folders[count],
             resume=resume,
             progressbar=progressbar,
         )
-        for size, experiment in experiments.items()
+        for count, experiment in experiments.items()
     }
     return Design.of(list(models), runs, float(threshold))
 
@@ -271,10 +279,10 @@ def _check(models: Mapping[str, Any], n: Any, simulations: int, threshold: float
     if len(models) < 2:
         raise ValueError(f"models has {list(models)}: give two or more to compare.")
     for name, build in models.items():
-        if isinstance(unwrap_model(build), pm.Model) or not callable(build):
+        if not isinstance(unwrap_model(build), pm.Model) and not callable(build):
             raise TypeError(
-                f"Model {name!r} is of type {type(build).__name__}: give a function of the sample "
-                "size n that builds it."
+                f"Model {name!r} is of type {type(build).__name__}: give a model, or a function of "
+                "the sample size n that builds it."
             )
     check_count("simulations", simulations, len(models))
     if not 1 < threshold < math.inf:
@@ -287,11 +295,21 @@ def _check(models: Mapping[str, Any], n: Any, simulations: int, threshold: float
     return sorted({int(size) for size in sizes})
 
 
-def _build(name: str, build: Callable[[int], Any], size: int) -> pm.Model:
-    model = unwrap_model(build(size))
-    if not isinstance(model, pm.Model):
-        raise TypeError(f"The function of {name!r} returned {type(model).__name__}, not a model.")
-    return model
+def _builder(name: str, given: Any, size: str | Sequence[str] | None) -> Callable[[int], pm.Model]:
+    """Return what builds a model for a sample size."""
+    model = unwrap_model(given)
+    if isinstance(model, pm.Model):
+        found = find_size(name, model, size)
+        return lambda n: resize_model(name, model, n, found)
+
+    def build(n: int) -> pm.Model:
+        made = unwrap_model(given(n))
+        if not isinstance(made, pm.Model):
+            kind = type(made).__name__
+            raise TypeError(f"The function of {name!r} returned {kind}, not a model.")
+        return made
+
+    return build
 
 
 def _wilson(hits: int, count: int) -> tuple[float, float]:

@@ -43,7 +43,8 @@ class Inclusion:
     table
         A row for each predictor: the ``probability`` that its coefficient is not zero, its
         ``standard_error``, and the 95 % interval from ``low`` to ``high``, by the errors of the
-        Bayes factors and what the subsets that were not estimated may add.
+        Bayes factors and what the subsets that were not estimated may add. They are on the safe
+        side: how far errors of subsets that share their draws cancel is not counted.
     subsets
         A row for each subset, the most probable first: the predictors in it, the
         ``log_bayes_factor`` against all predictors, its ``standard_error``, its ``probability``,

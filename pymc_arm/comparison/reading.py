@@ -67,8 +67,8 @@ def read_attributes(result: Any) -> Mapping[str, Any]:
 
 
 def read_seconds(result: Any) -> float:
-    """Return the time that a run took, if it says so."""
-    if isinstance(result, Evidence):
+    """Return the time that a run took, if there was one and it says so."""
+    if result is None or isinstance(result, Evidence):
         return math.nan
     attributes = dict(read_attributes(result))
     if has_group(result, "sample_stats"):

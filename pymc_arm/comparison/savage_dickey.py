@@ -84,17 +84,33 @@ class SavageDickey(BayesFactor):
         >>> print(SavageDickey(1.0, 0.01, 3000).agreement(BayesFactor(1.02, 0.02, 6)))
         Savage-Dickey gives a log Bayes factor of 1.00 ± 0.01, log Z of both models gives 1.02 ± 0.02: they agree.
         """  # noqa: E501
-        own, given = (
-            Evidence(one.log, one.standard_error, one.degrees_of_freedom) for one in (self, other)
-        )
-        low, high = subtract(own, given).interval()
-        words = "they agree" if low <= 0 <= high else "they do not agree"
-        if not (self.reliable and math.isfinite(other.standard_error)):
-            words = "the error of one is unknown, so this tells nothing"
+        words = {
+            True: "they agree",
+            False: "they do not agree",
+            None: "the error of one is unknown, so this tells nothing",
+        }
+        own, given = (summarize(_evidence(one)) for one in (self, other))
         return (
-            f"Savage-Dickey gives a log Bayes factor of {summarize(own)}, log Z of both models "
-            f"gives {summarize(given)}: {words}."
+            f"Savage-Dickey gives a log Bayes factor of {own}, log Z of both models gives "
+            f"{given}: {words[self.agrees(other)]}."
         )
+
+    def agrees(self, other: BayesFactor) -> bool | None:
+        """Whether another estimate is within the 95 % interval of the difference; None if unknown.
+
+        Parameters
+        ----------
+        other
+            As in :meth:`agreement`.
+        """
+        if not (self.reliable and math.isfinite(other.standard_error)):
+            return None
+        low, high = subtract(_evidence(self), _evidence(other)).interval()
+        return low <= 0 <= high
+
+
+def _evidence(factor: BayesFactor) -> Evidence:
+    return Evidence(factor.log, factor.standard_error, factor.degrees_of_freedom)
 
 
 def savage_dickey(

@@ -22,15 +22,11 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pymc as pm
-import pytensor
-import pytensor.tensor as pt
-from pytensor.graph.replace import clone_replace
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.comparison.prior_predictive import PriorPredictive, check_comparable
 from pymc_arm.comparison.reading import read_evidence
-from pymc_arm.errors import ArmWarning, CheckpointError, ModelError
-from pymc_arm.models.graph_sampler import GraphSampler
-from pymc_arm.models.prior import PriorSampler, batched_function
+from pymc_arm.errors import ArmWarning, CheckpointError
 from pymc_arm.results import Evidence
 from pymc_arm.running.checkpoint.identity import versions
 from pymc_arm.running.checkpoint.journal import Checkpoint, Manifest, open_journal, write_file
@@ -38,7 +34,7 @@ from pymc_arm.running.executors import cancel, check_executor
 from pymc_arm.running.progress import ModelProgress
 from pymc_arm.sampling import sample
 
-__all__ = ["Experiment", "PriorPredictive", "Simulation", "check_comparable", "run_simulations"]
+__all__ = ["Experiment", "Simulation", "run_simulations"]
 
 _log = logging.getLogger("pymc")
 # The time that is left is told after so many simulations, when their mean is known to a third.
@@ -88,110 +84,6 @@ class Simulation:
         for name in ("evidences", "again"):
             parts[name] = tuple(Evidence(*row) for row in parts[name])
         return cls(**{**parts, "verdicts": tuple(parts["verdicts"])})
-
-
-class PriorPredictive:
-    """Data sets of a model, drawn from its prior, and models with these data.
-
-    Parameters
-    ----------
-    name
-        Of the model, for errors.
-    model
-        Whose observed variables are drawn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pymc as pm
-    >>> from pymc_arm.comparison.simulated import PriorPredictive
-    >>> with pm.Model() as model:
-    ...     p = pm.Beta("p", 1, 1)
-    ...     y = pm.Binomial("y", n=10, p=p, observed=7)
-    >>> predictive = PriorPredictive("coin", model)
-    >>> data = predictive.draw(np.random.default_rng(1))
-    >>> 0 <= int(data["y"]) <= 10
-    True
-    >>> copy = predictive.with_data(data)
-    >>> bool(copy.rvs_to_values[copy["y"]].eval() == data["y"])
-    True
-    """
-
-    def __init__(self, name: str, model: pm.Model) -> None:
-        self.model = model
-        observed = list(dict.fromkeys(model.observed_RVs))
-        if not observed:
-            raise ModelError(f"Model {name!r} has no observed variable, so no data can be drawn.")
-        if model.potentials:
-            names = [potential.name for potential in model.potentials]
-            raise ModelError(
-                f"Model {name!r} has potentials ({', '.join(names)}), and no data can be drawn "
-                "from those: write them as distributions."
-            )
-        free = {rv.owner for rv in model.free_RVs}
-        for rv in observed:
-            if rv.owner in free:
-                raise ModelError(
-                    f"{rv.name!r} of model {name!r} has missing values: give complete data, such "
-                    "as zeros of the same shape. Only shapes matter here."
-                )
-        self.names = tuple(rv.name for rv in observed)
-        self.shapes = {rv.name: tuple(np.shape(_value(model.rvs_to_values[rv]))) for rv in observed}
-        self._prior = PriorSampler(model)
-        values = [model.rvs_to_values[rv] for rv in model.free_RVs]
-        known = {variable.name: variable for variable in model.unobserved_value_vars}
-        outputs = [known[rv.name] for rv in model.free_RVs]
-        self._untransform = batched_function(values, outputs) if values else None
-        rows = [] if self._untransform is None else self._free(np.random.default_rng(0))
-        self._inputs = [
-            pytensor.shared(row, shape=rv.type.shape)
-            for rv, row in zip(model.free_RVs, rows, strict=True)
-        ]
-        replaced = dict(zip(model.free_RVs, self._inputs, strict=True))
-        graphs = clone_replace(observed, replaced)
-        self._data = GraphSampler(graphs, graphs)
-
-    def draw(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Return the observed variables of one data set, by name."""
-        if self._untransform is not None:
-            for variable, row in zip(self._inputs, self._free(rng), strict=True):
-                variable.set_value(row)
-        drawn = self._data.draw_graphs(rng, 1)
-        return {name: array[0] for name, array in zip(self.names, drawn, strict=True)}
-
-    def _free(self, rng: np.random.Generator) -> list[np.ndarray]:
-        """Return one draw of the free variables from the prior, which transforms may restrict."""
-        assert self._untransform is not None
-        rows = self._untransform(*self._prior.draw(rng, 1))
-        variables = self.model.free_RVs
-        return [np.asarray(r[0], rv.type.dtype) for r, rv in zip(rows, variables, strict=True)]
-
-    def with_data(self, data: Mapping[str, np.ndarray]) -> pm.Model:
-        """Return a copy of the model that has observed these data."""
-        copy = self.model.copy()
-        for rv in dict.fromkeys(copy.observed_RVs):
-            array = np.asarray(data[rv.name]).astype(rv.type.dtype)
-            value = pt.constant(array, name=rv.name)
-            copy.values_to_rvs.pop(copy.rvs_to_values[rv], None)
-            copy.rvs_to_values[rv] = value
-            copy.values_to_rvs[value] = rv
-        return copy
-
-
-def _value(variable: Any) -> Any:
-    return variable.data if hasattr(variable, "data") else variable.eval()
-
-
-def check_comparable(predictives: Mapping[str, PriorPredictive]) -> None:
-    """Raise if models do not observe the same variables with the same shapes."""
-    (first, expected), *others = predictives.items()
-    for name, found in others:
-        if found.shapes != expected.shapes:
-            raise ModelError(
-                f"Model {name!r} observes {found.shapes} and model {first!r} {expected.shapes}: "
-                "data of one must be data of the other. Give observed variables the same names "
-                "and shapes."
-            )
 
 
 @dataclass(frozen=True)

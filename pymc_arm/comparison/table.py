@@ -1,16 +1,19 @@
 """A table of models: log Z, Bayes factors and probabilities, with their errors."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import scipy
 
 from pymc_arm.comparison.factors import subtract
+from pymc_arm.comparison.goals import group_members, make_goal
+from pymc_arm.comparison.nested import Nested, check_nested, nested_columns, read_nested
 from pymc_arm.comparison.reading import read_attributes, read_evidence, read_seconds
 from pymc_arm.comparison.running import run_models
+from pymc_arm.comparison.settling import settle_models
 from pymc_arm.html import table as html_table
 from pymc_arm.results import Evidence, summarize
 
@@ -55,6 +58,44 @@ class ComparisonTable(pd.DataFrame):
     def _constructor(self) -> Any:
         return pd.DataFrame
 
+    def group_probabilities(self, groups: Mapping[str, Collection[str]]) -> pd.DataFrame:
+        """Return the posterior probabilities of groups of models, such as those with a predictor.
+
+        Parameters
+        ----------
+        groups
+            Names of models by names of groups, which may overlap.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each group: its ``probability``, between ``low`` and ``high`` with 95 % of
+            what the errors of log Z allow.
+
+        Examples
+        --------
+        >>> import pymc_arm
+        >>> from pymc_arm.results import Evidence
+        >>> exact = {name: Evidence(0.0, 0.0, 3) for name in ("none", "age", "age and sex")}
+        >>> table = pymc_arm.compare(exact)
+        >>> groups = {"age": ["age", "age and sex"], "sex": ["age and sex"]}
+        >>> table.group_probabilities(groups)["probability"].round(2).tolist()
+        [0.67, 0.33]
+        """
+        members = group_members(groups, [str(name) for name in self.index])
+        point = self["probability"].to_numpy()
+        errors, freedom = self["standard_error"].to_numpy(), self["degrees_of_freedom"].to_numpy()
+        low, high = np.zeros(len(members)), np.ones(len(members))
+        if np.isfinite(errors).all():
+            rng = np.random.default_rng(ERROR_SEED)
+            noise = rng.standard_t(np.minimum(freedom, 1e6), (ERROR_DRAWS // 10, len(self)))
+            with np.errstate(divide="ignore"):
+                drawn = scipy.special.softmax(np.log(point) + noise * errors, axis=1)
+            low, high = np.quantile(drawn @ members.T, [0.025, 0.975], axis=0)
+        sums = members @ point
+        rows = {"probability": sums, "low": np.minimum(low, sums), "high": np.maximum(high, sums)}
+        return pd.DataFrame(rows, index=pd.Index(list(groups), name="group"))
+
     def _repr_html_(self) -> str | None:
         if not set(SHOWN) <= set(self.columns):
             shown: str | None = super()._repr_html_()
@@ -65,25 +106,39 @@ class ComparisonTable(pd.DataFrame):
             evidence = Evidence(row["log_evidence"], row["standard_error"], freedom)
             against = Evidence(row["log_bayes_factor"], row["log_bayes_factor_se"], freedom)
             last = place == len(self) - 1
-            rows.append(
-                (
-                    name,
-                    summarize(evidence),
-                    summarize(against) if place else "0",
-                    f"{row['probability']:.3f}",
-                    f"{row['probability_low']:.3f} to {row['probability_high']:.3f}",
-                    row["verdict"],
-                    "" if last else "settled" if row["settled"] else "open",
-                )
-            )
+            cells = [
+                name,
+                summarize(evidence),
+                summarize(against) if place else "0",
+                f"{row['probability']:.3f}",
+                f"{row['probability_low']:.3f} to {row['probability_high']:.3f}",
+                row["verdict"],
+                "" if last else "settled" if row["settled"] else "open",
+            ]
+            if "agreement" in self:
+                cells.append(_say_nested(row))
+            rows.append(cells)
         columns = ["model", "log Z", "log Bayes factor against the best", "probability"]
         columns += ["its 95 % interval", "verdict", "order to the next"]
+        columns += ["Savage-Dickey"] if "agreement" in self else []
         return html_table(columns, rows, numbers=(1, 2, 3, 4))
+
+
+def _say_nested(row: pd.Series) -> str:
+    if not row["agreement"]:
+        return ""
+    ratio = Evidence(row["savage_dickey"], row["savage_dickey_se"], math.inf)
+    return f"{row['agreement']}: {summarize(ratio)} against {row['nested_in']}"
 
 
 def compare(
     models: Mapping[str, Any],
     prior_odds: Mapping[str, float] | Sequence[float] | None = None,
+    *,
+    settle: Literal["order"] | Mapping[str, Collection[str]] | None = None,
+    certainty: float = 0.95,
+    tolerance: float = 0.01,
+    nested: Nested | None = None,
     **sample_kwargs: Any,
 ) -> ComparisonTable:
     """Compare models by their marginal likelihoods; the best one comes first.
@@ -98,10 +153,28 @@ def compare(
     prior_odds
         The prior weight of each model, by name or in the order of ``models``; they need not add
         up to one. By default all models are equally probable.
+    settle
+        What is to be found out, if there are many models. By default all are run in the same way.
+        ``"order"``: models get chains until the order of those that together have ``certainty`` of
+        the posterior probability is settled. Groups of models by name, such as
+        ``{"age": ["age", "age and sex"]}``: until the probability of each group is known to
+        ``tolerance``; :meth:`ComparisonTable.group_probabilities` has them. Of more than 16
+        models those are not run that can't matter, by a rough log Z (Laplace's) whose error is
+        measured on those that are.
+    certainty
+        Of intervals, the ones in the column ``settled`` among them.
+    tolerance
+        Half of the width of the intervals of groups.
+    nested
+        Which models are others with variables fixed, to compare their Bayes factors with the
+        Savage-Dickey ratio (:func:`pymc_arm.savage_dickey`):
+        ``{"no effect": ("effect", {"delta": 0.0})}``. The larger one must be given as a model.
     **sample_kwargs
         Passed to :func:`pymc_arm.sample`, the same for every model: ``draws``, ``target_se``,
         ``executor`` and so on. A ``checkpoint`` gets a folder for each model, and a
-        ``time_limit`` counts for each from where its compilation begins.
+        ``time_limit`` counts for each from where its compilation begins. With ``settle``,
+        ``chains`` (2) are those of a first look, and ``target_se`` (0.01) is the error at which a
+        model gets no more of them, settled or not.
 
     Raises
     ------
@@ -121,7 +194,12 @@ def compare(
         - ``seconds`` of sampling, summed over chains;
         - ``verdict`` of the run, if it has one;
         - ``settled``: whether log Z of this model and of the next one differ by more than the
-          95 % interval of their difference. Of the last model there is nothing to settle.
+          interval of their difference. Of the last model there is nothing to settle;
+        - ``chains``, with ``settle``: zero if a model was not run; its log Z is then a rough one,
+          with the error that rough values have had elsewhere, and its verdict is "not run";
+        - with ``nested``, the name of the larger model (``nested_in``), the log Bayes factor
+          against it by ``savage_dickey`` with ``savage_dickey_se``, and in ``agreement`` whether
+          that of log Z "agrees", "does not agree", or the error of one is "unknown".
 
     Examples
     --------
@@ -146,8 +224,17 @@ def compare(
     """
     check_models(models)
     log_prior = read_prior(list(models), prior_odds)
-    results = run_models(models, sample_kwargs)
-    evidences = {name: read_evidence(result) for name, result in results.items()}
+    nested = read_nested(models, nested)
+    chains: dict[str, int] | None = None
+    if settle is None:
+        results = run_models(models, sample_kwargs)
+        evidences = {name: read_evidence(result) for name, result in results.items()}
+    else:
+        goal = make_goal(settle, list(models), certainty, tolerance)
+        found = settle_models(models, log_prior, goal, sample_kwargs)
+        results = {name: one.result for name, one in found.items()}
+        evidences = {name: one.evidence for name, one in found.items()}
+        chains = {name: one.chains for name, one in found.items()}
     probabilities = model_probabilities(evidences, log_prior)
     ordered = sorted(evidences, key=lambda name: evidences[name].log_evidence, reverse=True)
     best = evidences[ordered[0]]
@@ -169,11 +256,17 @@ def compare(
                 "probability_low": low,
                 "probability_high": high,
                 "seconds": read_seconds(results[name]),
-                "verdict": str(read_attributes(results[name]).get("verdict", "")),
-                "settled": following is None or _is_settled(evidence, following),
+                "verdict": _verdict(results[name]),
+                "settled": following is None or _is_settled(evidence, following, certainty),
             }
         )
-    return ComparisonTable(rows, index=pd.Index(ordered, name="model"))
+    table = ComparisonTable(rows, index=pd.Index(ordered, name="model"))
+    if chains is not None:
+        table["chains"] = [chains[name] for name in ordered]
+    if nested:
+        columns = nested_columns(check_nested(models, results, nested), ordered)
+        table = ComparisonTable(table.assign(**columns))
+    return table
 
 
 def check_models(models: Any) -> None:
@@ -226,8 +319,12 @@ def model_probabilities(
     return {name: (float(point[k]), float(low[k]), float(high[k])) for k, name in enumerate(names)}
 
 
-def _is_settled(better: Evidence, worse: Evidence) -> bool:
-    return subtract(better, worse).interval()[0] > 0
+def _is_settled(better: Evidence, worse: Evidence, certainty: float) -> bool:
+    return subtract(better, worse).interval(certainty)[0] > 0
+
+
+def _verdict(result: Any) -> str:
+    return "not run" if result is None else str(read_attributes(result).get("verdict", ""))
 
 
 def read_prior(

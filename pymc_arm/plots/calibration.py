@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pymc_arm.comparison.calibration import Calibration
+from pymc_arm.comparison.reliability import Calibration
 from pymc_arm.plots.style import GRAY, new_axis
 
 if TYPE_CHECKING:

@@ -121,9 +121,9 @@ class ModelProgress(_Shown):
         self._progress.start_task(task.id)
         self._progress.update(task.id, total=(task.total or 0) + chains)
 
-    def advance(self, model: str) -> None:
-        """Show that a chain of a model has ended."""
-        self._progress.advance(self._tasks[model])
+    def advance(self, model: str, chains: int = 1) -> None:
+        """Show that a chain of a model has ended, or several."""
+        self._progress.advance(self._tasks[model], chains)
 
     def finish(self, model: str) -> None:
         """Stop the clock of a model."""

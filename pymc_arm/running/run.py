@@ -26,7 +26,7 @@ from pymc_arm.estimation.modes import Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
 from pymc_arm.estimation.spaces import Refinable, Searchable, StartedElsewhere
 from pymc_arm.estimation.starts import survey_size
-from pymc_arm.results import Estimates, estimate_chains, represent_posterior
+from pymc_arm.results import Estimates, Evidence, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
 from pymc_arm.running.chains import Chain, Task
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
@@ -130,7 +130,7 @@ class PathRun:
         self._path, self._options, self._settings = path, options, settings
         self._deadline = None if options.time_limit is None else started + options.time_limit
         task = Task(int(options.draws), settings, counts, self._deadline, journal)
-        self.request = Request(path, task, generators, 0, recipe)
+        self._first_request = self.request = Request(path, task, generators, 0, recipe)
         self._finished: list[Chain] = []
         self._refined: list[Chain] = []
         self._searched: dict[str, Any] = {}
@@ -176,11 +176,32 @@ class PathRun:
             self._ended_by = "chains" if options.target_se is None else "target_se"
         elif self._requested + more > LARGEST_CHAINS or not np.isfinite(error):
             self._ended_by = "largest number of chains"
-        self.request = (
-            None
-            if self._ended_by
-            else replace(self.request, generators=self._root.spawn(more), first=self._requested)
+        self.request = None
+        if not self._ended_by:
+            self.extend(more)
+
+    def extend(self, chains: int) -> None:
+        """Ask for more chains."""
+        self._ended_by = ""
+        self.request = replace(
+            self._first_request, generators=self._root.spawn(chains), first=self._requested
         )
+
+    @property
+    def evidence(self) -> Evidence:
+        """Log Z by the chains so far."""
+        return self._estimates.evidence
+
+    @property
+    def chains(self) -> int:
+        """How many chains have been asked for."""
+        waiting = 0 if self.request is None else len(self.request.generators)
+        return self._requested + waiting
+
+    @property
+    def ended_by(self) -> str:
+        """What has ended it; empty if it has not ended."""
+        return self._ended_by
 
     def outcome(self) -> Outcome:
         """Return what the run amounts to."""

@@ -1,9 +1,11 @@
 import numpy as np
+import pymc as pm
 import pytest
 import xarray as xr
 
+import pymc_arm
 from pymc_arm._compat import get_group, has_group, load, make_tree
-from pymc_arm.comparison.averaging import average_models
+from pymc_arm.comparison.averaging import average_models, average_predictions
 
 PREDICTIVE = "posterior_predictive"
 
@@ -107,3 +109,70 @@ def test_same_seed_same_draws_and_a_file(tmp_path):
     one.to_netcdf(str(tmp_path / "pooled.nc"))
     back = get_group(load(str(tmp_path / "pooled.nc")), "posterior")
     assert np.array_equal(back["model"].values.astype(str), get_group(one, "posterior")["model"])
+
+
+def line(slope, rows=12):
+    """A line through the origin, or none: noise of one, so that all is known exactly."""
+    x = np.linspace(-1, 1, rows)
+    with pm.Model(coords={"row": range(rows)}) as model:
+        data = pm.Data("x", x, dims="row")
+        # Data above a parameter that do not change are no reason to draw it anew.
+        b = pm.Normal("b", 0, pm.Data("scale", 1.0)) if slope else 0.0
+        pm.Deterministic("mean", b * data, dims="row")
+        pm.Normal("y", b * data, 1.0, observed=0.5 * x + LINE_NOISE[:rows], dims="row")
+    return model
+
+
+LINE_NOISE = np.random.default_rng(4).normal(size=12)
+
+
+@pytest.fixture(scope="module")
+def lines():
+    models = {"line": line(True), "flat": line(False)}
+    options = {"draws": 1000, "random_seed": 1, "progressbar": False, "cores": 1}
+    return models, {name: pymc_arm.sample(model, **options) for name, model in models.items()}
+
+
+def test_predictions_at_new_inputs_are_the_exact_mixture(lines):
+    """Means and second moments within 4 standard errors (false alarms: 3e-4)."""
+    models, results = lines
+    new = np.array([2.0, -3.0])
+    found = average_predictions(
+        models, results, {"x": new}, coords={"row": [0, 1]}, draws=4000, random_seed=1
+    )
+    draws = get_group(found, "predictions")["y"].values[0]
+    x = np.linspace(-1, 1, 12)
+    y = 0.5 * x + LINE_NOISE
+    precision, total = 1 + x @ x, x @ y
+    log_factor = 0.5 * total**2 / precision - 0.5 * np.log(precision)
+    share = 1 / (1 + np.exp(-log_factor))
+    mean = share * new * total / precision
+    square = 1 + share * new**2 * (1 / precision + (total / precision) ** 2)
+    for power, exact in ((1, mean), (2, square)):
+        values = draws**power
+        error = values.std(axis=0) / np.sqrt(len(values))
+        assert (np.abs(values.mean(axis=0) - exact) < 4 * error).all()
+    assert found.attrs["probabilities"] == pytest.approx([share, 1 - share], abs=0.01)
+    # Models have the data that they had.
+    assert models["line"]["x"].get_value().shape == (12,)
+    assert len(models["line"].coords["row"]) == 12
+
+
+def test_predictions_without_new_data_and_by_seed(lines):
+    models, results = lines
+    one, two = (average_predictions(models, results, random_seed=3, draws=20) for _ in range(2))
+    assert get_group(one, "predictions")["y"].shape == (1, 20, 12)
+    assert get_group(one, "predictions").equals(get_group(two, "predictions"))
+
+
+def test_wrong_predictions_are_refused(lines):
+    models, results = lines
+    with pytest.raises(ValueError, match=r"No model has the pm.Data 'z'; there are"):
+        average_predictions(models, results, {"z": [1.0]})
+    with pytest.raises(ValueError, match="models has"):
+        average_predictions({"line": models["line"]}, results)
+    with pm.Model() as fixed:
+        pm.Normal("y", 0.0, 1.0, observed=np.zeros(12))
+    others = {"line": models["line"], "flat": fixed}
+    with pytest.raises(ValueError, match="No variable of 'predictions' is in all models"):
+        average_predictions(others, results, {"x": [1.0]}, coords={"row": [0]})

@@ -11,8 +11,9 @@ from scipy import stats
 from scipy.special import betaln, gammaln
 
 import pymc_arm
-from pymc_arm.comparison.calibration import Calibration
-from pymc_arm.comparison.simulated import Experiment, PriorPredictive, Simulation
+from pymc_arm.comparison.prior_predictive import PriorPredictive
+from pymc_arm.comparison.reliability import Calibration
+from pymc_arm.comparison.simulated import Experiment, Simulation
 from pymc_arm.results import Evidence
 
 SIMULATIONS, TRIALS = 200, 200

@@ -125,7 +125,8 @@ def test_words_and_html():
     ("arguments", "error", "message"),
     [
         (({"null": null}, [10]), ValueError, "give two or more"),
-        (({"null": null(3), "effect": effect}, [10]), TypeError, "give a function of the sample"),
+        (({"null": null(3), "effect": effect}, [10]), ValueError, "Which size of model 'null'"),
+        (({"null": 3, "effect": effect}, [10]), TypeError, "give a model, or a function of the"),
         ((MODELS, []), ValueError, "n is empty"),
         ((MODELS, [2.5]), ValueError, "n=2.5 must be a whole number"),
         (({"null": null, "none": lambda n: n}, [10]), TypeError, "returned int, not a model"),

@@ -89,6 +89,24 @@ def test_probabilities_are_the_exact_ones(regression, prior):
     assert "b[0]" in found._repr_html_()
 
 
+@pytest.mark.statistical
+def test_error_bars_are_not_too_small(regression):
+    """Of 100 intervals of 95 % at least 88 cover, since five of each replicate hang together.
+
+    They are too large: standard errors are 2.3 times the root mean square error here.
+    """
+    model, exact = regression.model(), regression.exact(0.5)
+    errors, claimed, covered = [], [], 0
+    for rng in np.random.default_rng(7).spawn(20):
+        table = pymc_arm.inclusion_probabilities(regression.draws(rng, 1000), model, "b").table
+        errors.append(table["probability"] - exact)
+        claimed.append(table["standard_error"])
+        covered += int(((table["low"] <= exact) & (exact <= table["high"])).sum())
+    assert covered >= 88
+    ratio = np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(claimed)))
+    assert ratio < 1.3
+
+
 def test_labels_of_dimensions_and_a_limit(regression):
     with pm.Model(coords={"predictor": list("vwxyz")}) as model:
         variance = pm.InverseGamma("variance", SHAPE, RATE)

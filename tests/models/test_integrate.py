@@ -224,6 +224,24 @@ def test_a_hidden_peak_is_not_claimed():
     assert np.all(grid.missed > 0.1)
 
 
+@pytest.mark.parametrize("offset", [-30.0, -12.0, -5.9, -2.0, 0.5])
+def test_a_density_that_falls_as_a_triple_exponential(offset):
+    """The second of two ordered logarithms: beyond the last nodes it falls by 1e34 nats at once."""
+
+    def log_density(x):
+        with np.errstate(over="ignore"):
+            log_value = offset + np.exp(x)
+            return x + log_value - 0.5 * np.exp(2 * log_value)
+
+    grid = quadrature(lambda x, rows: log_density(x), Reference.of(NORMAL_DRAWS), 1)
+    # With u = exp(offset + exp(x)), it is the integral of exp(-u^2 / 2) from exp(offset) on.
+    exact = 0.5 * np.log(2 * np.pi) + stats.norm.logsf(np.exp(offset))
+    error = abs(grid.log_mass[0] - exact)
+    assert error < grid.log_mass_error[0] + 1e-6
+    assert error < 0.01
+    assert grid.missed[0] < 1e-4
+
+
 def test_rows_without_mass_have_none():
     def conditional(values, rows):
         inside = (rows[:, None] % 2 == 0) & np.ones_like(values, dtype=bool)

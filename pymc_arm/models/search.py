@@ -65,9 +65,8 @@ OFFSETS = np.array([-7.2, -4.4, -2.6, -1.0, 1.0, 2.6, 4.4, 7.2])
 SMALLEST_PEAK = 6.0
 # Its ends are told apart to that many nats: a normal peak 1e-7 of the piece wide has some 1e14.
 # Where exp(exp(x)) is about to overflow one may have 1e34, and predicts a peak at the other.
+# Such a piece is divided before its neighbours.
 LARGEST_RISE = 1e16
-# A piece that falls by more nats than this is divided before its neighbours.
-LONGEST_FALL = 1e6
 # Otherwise four new nodes a round: all in a piece that hides a peak, or one in each of the four
 # pieces most in doubt, if it is not this many nats less in doubt than the first.
 EVENLY = np.array([0.25, 0.5, 0.75])
@@ -291,7 +290,7 @@ def _falls_first(log_score: np.ndarray, width: np.ndarray, fall: np.ndarray) -> 
     short the other piece is made.
     """
     result = log_score.copy()
-    steep = np.abs(fall) > LONGEST_FALL
+    steep = np.abs(fall) > LARGEST_RISE
     for one, other in ((slice(1, None), slice(None, -1)), (slice(None, -1), slice(1, None))):
         first = steep[:, one] & (width[:, one] > width[:, other])
         beside = np.where(first, log_score[:, other] + 1.0, -np.inf)

@@ -20,7 +20,8 @@ def differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -
     shifts = np.diag(step)
     both = np.concatenate([points[:, None] + shifts, points[:, None] - shifts], axis=1)
     values = log_density(both.reshape(-1, dimension)).reshape(size, 2, dimension)
-    return (values[:, 0] - values[:, 1]) / (2 * step)
+    slopes: np.ndarray = (values[:, 0] - values[:, 1]) / (2 * step)
+    return slopes
 
 
 def climb(

@@ -112,7 +112,8 @@ class Survey:
     @property
     def unexplained(self) -> np.ndarray:
         """How far the density is above what is known of it."""
-        return self.heights - self.explained
+        above: np.ndarray = self.heights - self.explained
+        return above
 
     def explain(self, log_mass: float, summit: np.ndarray, precision: np.ndarray) -> "Survey":
         """Return the survey with one more normal summit known."""

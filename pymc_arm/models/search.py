@@ -63,8 +63,8 @@ LARGEST_EDGE = 1e-3
 OFFSETS = np.array([-7.2, -4.4, -2.6, -1.0, 1.0, 2.6, 4.4, 7.2])
 # A piece is seen as a peak if it spans more standard deviations squared than this.
 SMALLEST_PEAK = 6.0
-# A piece that falls by more nats is divided before its neighbours: next to a normal peak 1e-7 of the
-# piece wide it falls by 1e14, and where exp(exp(x)) is about to overflow by 1e34.
+# A piece that falls by more nats is divided before its neighbours: next to a normal peak 1e-7 of
+# the piece wide it falls by 1e14, and where exp(exp(x)) is about to overflow by 1e34.
 LONGEST_FALL = 1e16
 # Otherwise four new nodes a round: all in a piece that hides a peak, or one in each of the four
 # pieces most in doubt, if it is not this many nats less in doubt than the first.

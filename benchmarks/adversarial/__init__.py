@@ -22,6 +22,7 @@ _MODULES = (
     "modes",
     "groups",
     "structure",
+    "places",
 )
 
 _MEMBERS: dict[str, tuple[Adversary, ...]] = {

@@ -107,7 +107,7 @@ class Path(ABC):
 
     #: N, the number of distributions; None if the path finds it out as it goes.
     length: int | None
-    #: How far rounding may put log Z off, where a path has no steps and log Z is a number.
+    #: How far rounding, or a constant that is known by draws, may put log Z off.
     rounding: float = 0.0
     #: Whether log W of each particle is kept in the history, for estimates from both sides.
     keeps_ratios: bool = False

@@ -23,7 +23,7 @@ from pymc_arm.running.forked import Outcome, Starts
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ModelProgress
 from pymc_arm.running.run import PathRun
-from pymc_arm.sampling import ModelCall
+from pymc_arm.model_call import ModelCall
 
 __all__ = ["ModelRun", "rest_in_turn", "rest_together"]
 

@@ -18,6 +18,7 @@ import scipy
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.approximation.covariance import shrink
+from pymc_arm.estimation.climbs import climb, differences
 from pymc_arm.estimation.spaces import RefinementSpace
 from pymc_arm.estimation.starts import (
     LogDensity,
@@ -28,12 +29,8 @@ from pymc_arm.estimation.starts import (
 )
 from pymc_arm.estimation.walks import find_settled
 
-__all__ = ["Summit", "search_modes"]
+__all__ = ["MOST_SUMMITS", "Summit", "search_modes"]
 
-ITERATIONS = 120
-# A climb ends when none of the points has gained this much over so many steps.
-SMALLEST_GAIN = 1e-3
-PATIENCE = 10
 # Without gradients a step takes two evaluations a coordinate; with them, the Hessian does.
 LARGEST_WITHOUT_GRADIENT = 20
 LARGEST_DIMENSION = 500
@@ -159,7 +156,7 @@ def search_modes(
                 return score(at)
             scores = space.score(at) if has_gradient else None
             if scores is None:
-                return _differences(log_density, at, 1e-5 * scale)
+                return differences(log_density, at, 1e-5 * scale)
             return scores
 
         found = _climb_again(log_density, gradient, starts, scale, survey, space.work, rng)
@@ -192,7 +189,7 @@ def _climb_again(
     found: list[_Place] = []
     between = min(MOST_RECOMBINED, climbs_afforded(work))
     for _ in range(1 + CLIMBED_AGAIN):
-        ends, heights = _climb(log_density, gradient, starts, scale)
+        ends, heights = climb(log_density, gradient, starts, scale)
         known = len(found)
         found = _distinct(log_density, gradient, ends, heights, scale, found)
         if len(found) == known:
@@ -207,49 +204,6 @@ def _climb_again(
         if not len(starts):
             break
     return found
-
-
-def _differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Return central differences, for all points and coordinates in one call."""
-    size, dimension = points.shape
-    shifts = np.diag(step)
-    both = np.concatenate([points[:, None] + shifts, points[:, None] - shifts], axis=1)
-    values = log_density(both.reshape(-1, dimension)).reshape(size, 2, dimension)
-    return (values[:, 0] - values[:, 1]) / (2 * step)
-
-
-def _climb(
-    log_density: LogDensity,
-    gradient: Callable[[np.ndarray], np.ndarray],
-    starts: np.ndarray,
-    scale: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Climb from all points at once, by the signs of the gradient (Riedmiller's Rprop).
-
-    Signs do not care for the scale of a mode, which may be a thousandth of the prior's.
-    """
-    points, heights = starts.copy(), log_density(starts)
-    step = np.tile(0.1 * scale, (len(starts), 1))
-    previous = np.zeros_like(points)
-    reached = heights
-    for number in range(1, ITERATIONS + 1):
-        sign = np.nan_to_num(np.sign(gradient(points)))
-        agreement = sign * previous
-        step = np.clip(
-            step * np.where(agreement > 0, 1.3, np.where(agreement < 0, 0.5, 1.0)), 1e-12, scale
-        )
-        new = points + step * sign
-        new_heights = log_density(new)
-        better = new_heights >= heights
-        points = np.where(better[:, None], new, points)
-        heights = np.where(better, new_heights, heights)
-        step = np.where(better[:, None], step, 0.5 * step)
-        previous = np.where(better[:, None], sign, 0.0)
-        if number % PATIENCE == 0:
-            if not np.any(heights - reached > SMALLEST_GAIN):
-                break
-            reached = heights
-    return points, heights
 
 
 def _distinct(

@@ -46,8 +46,9 @@ LARGEST_DEVIATION = 0.5
 SURROUND = np.array([0.3, 0.7])
 UNSEEN = 1e-4
 ROUNDED = 1e-9
-# A piece that falls by more nats than this is divided before its neighbours.
-LONGEST_FALL = 1e6
+# A piece that falls by more nats is divided before its neighbours: next to a normal peak 1e-7 of
+# the piece wide it falls by 1e14, and where exp(exp(x)) is about to overflow by 1e34.
+LONGEST_FALL = 1e16
 # The share of the mass in the piece that a support of the line ends in; one of whole numbers is
 # searched to its end.
 LARGEST_EDGE = 1e-3

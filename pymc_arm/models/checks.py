@@ -38,11 +38,12 @@ LKJ = ("_LKJCholeskyCovRV", "_LKJCorrRV", "LKJCorrRV")
 
 @dataclass(frozen=True)
 class Correction:
-    """A constant that a prior's log-density lacks."""
+    """A constant that a prior's log-density lacks, with its standard error."""
 
     variable: str
     log_factor: float
     reason: str
+    error: float = 0.0
 
 
 def check_model(model: pm.Model) -> None:
@@ -244,12 +245,14 @@ def find_corrections(model: pm.Model, prior: PriorSampler | None = None) -> list
     """Return what is known to be missing from the priors of a model."""
     prior = PriorSampler(model) if prior is None else prior
     corrections = []
+    # The share of draws in which all of them are in order counts once.
+    partly = [rv for rv in model.free_RVs if rv.name in prior.kept and prior.kept[rv.name].orders]
+    if partly:
+        corrections.append(_partly_ordered(partly[0], *prior.ordered_mass))
     for rv in model.free_RVs:
         kept = prior.kept.get(rv.name)
         if kept is not None and kept.part in ("ascending", "descending"):
             corrections.append(_ordered(rv))
-        if kept is not None and kept.orders:
-            corrections.append(_partly_ordered(rv, *prior.ordered_mass))
         if type(rv.owner.op).__name__ in LKJ:
             corrections.extend(_lkj(rv))
     return corrections
@@ -270,6 +273,7 @@ def _partly_ordered(rv: TensorVariable, log_mass: float, error: float) -> Correc
         rv.name,
         -log_mass,
         f"ordered: the prior keeps {np.exp(log_mass):.3g} of its mass, by draws, to {error:.2g}",
+        error,
     )
 
 

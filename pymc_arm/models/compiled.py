@@ -87,8 +87,9 @@ class ModelPath(GenericPath):
         self._untransform = batched_function(self._values, outputs) if self._values else None
         self._planned_with = supports, draws, elimination
         self.elimination = elimination
+        self.rounding = sum(correction.error for correction in corrections)
         if elimination is not None and not plan.layout.dimension:
-            self.rounding = elimination.density.rounding()
+            self.rounding += elimination.density.rounding()
 
     def describe_model(self) -> dict[str, str]:
         """Return what is recorded of a model: what evaluates it, and corrections of its priors."""

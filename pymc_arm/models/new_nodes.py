@@ -17,18 +17,12 @@ __all__ = ["propose"]
 OFFSETS = np.array([-7.2, -4.4, -2.6, -1.0, 1.0, 2.6, 4.4, 7.2])
 # A piece is seen as a peak if it spans more standard deviations squared than this.
 SMALLEST_PEAK = 6.0
-# Its ends are told apart to that many nats: a normal peak 1e-7 of the piece wide has some 1e14.
-# Where exp(exp(x)) is about to overflow one may have 1e34, and predicts a peak at the other.
-LARGEST_RISE = 1e16
 # Otherwise four new nodes a round: all in a piece that hides a peak, or one in each of the four
 # pieces most in doubt, if it is not this many nats less in doubt than the first.
 EVENLY = np.array([0.25, 0.5, 0.75])
 NEGLIGIBLE = 5.0
-# A piece that falls by more nats than twice this is divided so far below its higher end, but not
-# nearer to it than this part of the way: where a density falls as exp(-exp(exp(x))) does, its mean
-# slope over the piece is some 1e34 times that at the end, and the new node would be the old one.
+# A piece that falls by more nats than twice this is divided so far below its higher end.
 STEEP = 4.0
-NEAREST = 1 / 64
 # The outermost nodes go out by up to so many times the way between them.
 OUTWARD = 4.0
 # How far below the depth, in nats, they are meant to come.
@@ -73,8 +67,6 @@ def _around_peak(pieces: Pieces, chosen: np.ndarray) -> tuple[np.ndarray, np.nda
     with np.errstate(all="ignore"):
         place, scale = 0.5 + rise / bend, 1 / np.sqrt(bend)
         peaked = (bend > SMALLEST_PEAK) & (place > -scale) & (place < 1 + scale)
-        # Ends so far apart do not tell where between them a peak is.
-        peaked &= np.abs(rise) < LARGEST_RISE
         # A peak at the very end is there because the piece was kept monotone.
         peaked &= np.abs(np.abs(place - 0.5) - 0.5) > 1e-9
     place, scale = np.where(peaked, place, 0.5), np.where(peaked, scale, 1.0)
@@ -112,7 +104,7 @@ def _halve(assessed: Assessed) -> np.ndarray:
     rise = np.take_along_axis(pieces.right - pieces.left, chosen, axis=1)
     # Where a piece falls by many nats, its mass is at the higher end.
     with np.errstate(divide="ignore"):
-        steep = np.clip(STEEP / np.abs(rise), NEAREST, 0.5)
+        steep = np.minimum(0.5, STEEP / np.abs(rise))
     places = first + (last - first) * np.where(rise > 0, 1 - steep, steep)
     return np.where(scores > scores[:, :1] - NEGLIGIBLE, places, first)
 

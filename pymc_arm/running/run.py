@@ -22,7 +22,7 @@ from pymc_arm.errors import TimeLimitError
 from pymc_arm.estimation.bridge import Bridge
 from pymc_arm.estimation.estimate import stands
 from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
-from pymc_arm.estimation.modes import Summit, search_modes
+from pymc_arm.estimation.modes import MOST_SUMMITS, Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
 from pymc_arm.estimation.spaces import Refinable, Searchable, StartedElsewhere
 from pymc_arm.estimation.starts import survey_size
@@ -50,6 +50,9 @@ LARGEST_CHAINS = 1000
 # root law, since the error is itself an estimate.
 LARGEST_GROWTH = 1.0
 MARGIN = 1.2
+# Where the search has found nearly as many summits as it keeps, there may be many more: those that
+# particles have missed are not repaired then. Six coordinates with two places each have 64.
+CROWDED = 0.9
 # What ended a run that the user stopped, by Ctrl-C or by the button of a notebook.
 INTERRUPTION = "interruption"
 
@@ -376,7 +379,7 @@ def describe_modes(summits: Sequence[Summit], bridges: Sequence[Bridge]) -> dict
     if not missed:
         return found
     shares = np.array([bridge.modes_share for bridge in bridges])
-    if np.isnan(shares).any():
+    if np.isnan(shares).any() or len(summits) >= CROWDED * MOST_SUMMITS:
         worst = max(missed, key=lambda summit: summit.log_mass)
         return found | {
             "missed_log_mass": worst.log_mass,

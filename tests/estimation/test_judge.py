@@ -86,6 +86,7 @@ def shifted(by, error=0.02):
         (replace(SOUND, evidence=Evidence(-10.0, 0.7, 3)), "imprecise", "caution"),
         (replace(SOUND, missed=(-9.0, 0.7, 0.0)), "missed mode", "failed"),
         (replace(SOUND, dimension=600, fewest_particles=1200), "few particles", "caution"),
+        (replace(SOUND, draws=20, chains=2), "few particles", "caution"),
         (replace(SOUND, flat=("y",)), "flat", "caution"),
         (replace(SOUND, divergent=0.01), "divergent", "caution"),
         (replace(SOUND, unfinished="The time_limit ended the run."), "incomplete", "caution"),

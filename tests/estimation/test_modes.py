@@ -197,3 +197,65 @@ def test_a_mode_that_few_particles_met_late_is_weighed():
         idata = quiet(model, random_seed=seed)
         error = idata.attrs["log_marginal_likelihood_se"]
         assert abs(idata.attrs["log_marginal_likelihood"] - truth) < 4 * error
+
+
+def needles(dimension: int) -> tuple[pm.Model, float]:
+    """A needle and a wide part in each coordinate: 2^d modes."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 2, shape=dimension)
+        needle = np.log(0.7 / 1e-3) - 0.5 * ((x - 3) / 1e-3) ** 2
+        bulk = np.log(0.3) - 0.5 * (x + 1) ** 2
+        pm.Potential("needles", pt.sum(pt.logaddexp(needle, bulk)))
+    parts = np.log(0.7) + stats.norm.logpdf(3, 0, 2), np.log(0.3) + stats.norm.logpdf(-1, 0, 5**0.5)
+    return model, dimension * float(np.logaddexp(*parts) + 0.5 * np.log(2 * np.pi))
+
+
+def places_in_a_vague_prior(dimension: int, seed: int) -> tuple[pm.Model, float]:
+    """Two modes at random places, far inside of a prior that is wider than both."""
+    centers = np.random.default_rng(seed).normal(0, 4, (2, dimension))
+    widths, log_masses = (0.5, 0.2), np.log([0.4, 0.6])
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 10, shape=dimension)
+        logs = [
+            m - 0.5 * pt.sum(((x - c) / w) ** 2) - dimension * (np.log(w) + 0.5 * np.log(2 * np.pi))
+            for m, c, w in zip(log_masses, centers, widths, strict=True)
+        ]
+        pm.Potential("modes", pt.logaddexp(*logs))
+    masses = [
+        m + stats.norm.logpdf(c, 0, np.hypot(10, w)).sum()
+        for m, c, w in zip(log_masses, centers, widths, strict=True)
+    ]
+    return model, float(np.logaddexp(*masses))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("model", "exact"),
+    [
+        needles(2),
+        needles(3),
+        *(places_in_a_vague_prior(5, seed) for seed in (1, 2)),
+        *(places_in_a_vague_prior(10, seed) for seed in (9, 10)),
+    ],
+)
+def test_modes_that_prior_draws_do_not_lead_to_are_found_or_told(model, exact):
+    attributes = quiet(model, draws=500).attrs
+    error = abs(attributes["log_marginal_likelihood"] - exact)
+    right = error < max(0.05, 5 * attributes["log_marginal_likelihood_se"])
+    assert right or attributes["verdict"] != "ok"
+
+
+@pytest.mark.statistical
+def test_a_ring_is_no_missed_mode():
+    """Laplace's method goes on along the tangent of a ring, and finds many times Z."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 3, shape=3)
+        pm.Normal("y", pt.sqrt(x[0] ** 2 + x[1] ** 2), 0.05, observed=4.0)
+        pm.Normal("z", x[2], 0.1, observed=1.0)
+    radius = np.linspace(3, 5, 20_001)
+    density = radius / 9 * np.exp(-(radius**2) / 18) * stats.norm.pdf(4, radius, 0.05)
+    exact = np.log(np.trapezoid(density, radius)) + stats.norm.logpdf(1, 0, np.hypot(3, 0.1))
+    attributes = quiet(model).attrs
+    assert attributes["verdict"] == "ok"
+    error = attributes["log_marginal_likelihood"] - exact
+    assert abs(error) < 5 * attributes["log_marginal_likelihood_se"]

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
-from pymc_arm.estimation.starts import find_starts, survey_size
+from pymc_arm.estimation.starts import Survey, find_starts, recombine, survey_size
 
 
 def wide_and_narrow(center: np.ndarray, width: float):
@@ -39,8 +39,52 @@ def test_a_start_is_in_the_basin_of_a_narrow_mode(center, width):
     prior = rng.normal(0, 2, (survey_size(20), len(center)))
     particles = rng.normal(size=(4000, len(center)))
     assert not in_basin(prior[:32], center, width)
-    starts = find_starts(prior, particles, wide_and_narrow(center, width), rng, work=20)
-    assert in_basin(starts, center, width)
+    log_density = wide_and_narrow(center, width)
+    starts = find_starts(prior, particles, log_density, rng, work=20)
+    survey = Survey.of(prior, particles, log_density, 0.0)
+    assert in_basin(np.concatenate([starts, survey.outstanding()]), center, width)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("dimension", "width"), [(5, 0.2), (10, 0.5)])
+def test_a_mode_at_a_random_place_inside_of_a_vague_prior_stands_out(dimension, width, seed):
+    """Draws of the prior itself lie ten times as far out as the modes do."""
+    rng = np.random.default_rng(seed)
+    center = rng.normal(0, 4, dimension)
+    log_density = wide_and_narrow(center, width)
+    prior = rng.normal(0, 12, (survey_size(20), dimension))
+    survey = Survey.of(prior, rng.normal(size=(4000, dimension)), log_density, np.log(0.1))
+    assert in_basin(survey.outstanding(), center, width)
+
+
+def test_what_is_known_stands_out_no_more():
+    """Of two modes without particles the second stands out when the first is known."""
+    rng = np.random.default_rng(1)
+    centers, width = [np.array([6.0, 0.0]), np.array([0.0, -5.0])], 0.1
+    log_masses = [0.0, -5.0]
+
+    def log_density(points: np.ndarray) -> np.ndarray:
+        modes = [stats.norm.logpdf(points).sum(axis=1)]
+        modes += [
+            log_mass + stats.norm.logpdf(points, center, width).sum(axis=1)
+            for center, log_mass in zip(centers, log_masses, strict=True)
+        ]
+        return logsumexp(modes, axis=0)
+
+    survey = Survey.of(rng.normal(0, 4, (2000, 2)), rng.normal(size=(4000, 2)), log_density, 0.0)
+    known = survey.explain(log_masses[0], centers[0], np.eye(2) / width**2)
+    near = np.linalg.norm(known.points[np.argmax(known.unexplained)] - centers[1])
+    assert near < np.linalg.norm(known.points[np.argmax(survey.unexplained)] - centers[1])
+    assert near < 2.0
+
+
+def test_all_modes_of_coordinates_with_two_places_are_between_some_of_them():
+    summits = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    found = recombine(summits, 200, np.random.default_rng(1))
+    assert len(found) == 200
+    pairs = {tuple(point) for point in found}
+    assert {(1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0)} <= pairs
+    assert recombine(summits[:1], 10, np.random.default_rng(1)).shape == (0, 3)
 
 
 def test_a_dear_density_is_looked_at_seldom():

@@ -224,6 +224,23 @@ def test_a_hidden_peak_is_not_claimed():
     assert np.all(grid.missed > 0.1)
 
 
+def test_densities_that_fall_as_a_triple_exponential():
+    """The second of two ordered logarithms: beyond the last nodes it falls by 1e34 nats at once."""
+    offsets = np.linspace(-30.0, 1.0, 500)[:, None]
+
+    def conditional(x, rows):
+        with np.errstate(over="ignore"):
+            log_value = offsets[rows] + np.exp(x)
+            return x + log_value - 0.5 * np.exp(2 * log_value)
+
+    draws = np.log(stats.expon.ppf((np.arange(2000) + 0.5) / 2000))
+    grid = quadrature(conditional, Reference.of(draws), len(offsets))
+    # With u = exp(offset + exp(x)), it is the integral of exp(-u^2 / 2) from exp(offset) on.
+    exact = 0.5 * np.log(2 * np.pi) + stats.norm.logsf(np.exp(offsets[:, 0]))
+    assert np.all(np.abs(grid.log_mass - exact) < 0.01)
+    assert np.all(grid.missed < 1e-4)
+
+
 def test_rows_without_mass_have_none():
     def conditional(values, rows):
         inside = (rows[:, None] % 2 == 0) & np.ones_like(values, dtype=bool)

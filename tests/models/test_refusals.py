@@ -61,6 +61,15 @@ def test_data_outside_of_the_support() -> None:
         run(model)
 
 
+def test_a_distribution_without_a_density() -> None:
+    with pm.Model() as model:
+        eta = pm.Gamma("eta", 2, 1)
+        pm.LKJCorr("correlations", n=2, eta=eta)
+        pm.Normal("y", eta, 1, observed=1.0)
+    with pytest.raises(ModelError, match=r"no log-density for 'correlations'"):
+        run(model)
+
+
 def test_nothing_observed() -> None:
     with pm.Model() as model:
         pm.Normal("x")

@@ -241,3 +241,64 @@ def test_ordered_means_that_are_read_one_by_one(refine):
     assert abs(idata.attrs["log_marginal_likelihood"] - truth) < 4 * error
     assert error < 0.1
     assert idata.attrs["verdict"] == "ok"
+
+
+def exact_ordered(log_prior, data, noise):
+    """Integrate over x_1 < x_2 < ..., with Simpson's rule on a fine grid."""
+    nodes = np.linspace(1e-9, 30.0, 60_001)
+    accumulated = np.ones_like(nodes)
+    for value in data:
+        log_terms = log_prior(nodes) + stats.norm.logpdf(value, nodes, noise)
+        accumulated = integrate.cumulative_simpson(
+            np.exp(log_terms) * accumulated, x=nodes, initial=0.0
+        )
+    return float(np.log(accumulated[-1]) + gammaln(len(data) + 1))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("prior", "frozen"),
+    [
+        (lambda **kw: pm.HalfNormal("x", 2, **kw), stats.halfnorm(scale=2)),
+        (lambda **kw: pm.Exponential("x", 0.5, **kw), stats.expon(scale=2)),
+        (lambda **kw: pm.HalfCauchy("x", 1, **kw), stats.halfcauchy()),
+        (lambda **kw: pm.Gamma("x", 2, 1, **kw), stats.gamma(2)),
+    ],
+)
+def test_ordered_positive_variables_with_a_density_at_zero(prior, frozen):
+    """Each element needs its own part of the Jacobian, or its prior has no end at log x = -inf."""
+    data = np.array([0.4, 1.1, 3.0])
+    with pm.Model() as model:
+        x = prior(shape=3, transform=tr.ordered, initval=[0.5, 1.0, 2.0])
+        pm.Normal("y", x, 0.5, observed=data)
+    result = pymc_arm.sample(model, draws=500, chains=2, random_seed=1, progressbar=False)
+    error = result.attrs["log_marginal_likelihood"] - exact_ordered(frozen.logpdf, data, 0.5)
+    assert result.attrs["log_marginal_likelihood_se"] < 0.05
+    assert abs(error) < 5 * result.attrs["log_marginal_likelihood_se"]
+
+
+def log_order_of_two(low, high):
+    """The log-probability that the first of two normal variables of width one is the smaller."""
+    return stats.norm.logcdf((high - low) / np.sqrt(2))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("vectors", [1, 2])
+@pytest.mark.parametrize("gap", [1.0, -2.0])
+def test_the_error_of_the_share_in_order_is_one_of_log_z(vectors, gap):
+    """Elements with different means: the share in order is known by draws only."""
+    data = np.array([0.0, 0.5])
+    with pm.Model() as model:
+        for number in range(vectors):
+            x = pm.Normal(
+                f"x{number}", [0.0, gap], 1, shape=2, transform=tr.ordered, initval=[0.0, 1.0]
+            )
+            pm.Normal(f"y{number}", x, 1, observed=data)
+    # Given the data, means are halfway and variances a half; the difference has variance one.
+    middle = (data + np.array([0.0, gap])) / 2
+    each = stats.norm.logpdf(data, [0.0, gap], np.sqrt(2)).sum()
+    each += stats.norm.logcdf(middle[1] - middle[0]) - log_order_of_two(0.0, gap)
+    result = pymc_arm.sample(model, draws=500, chains=2, random_seed=1, progressbar=False)
+    error = result.attrs["log_marginal_likelihood"] - vectors * each
+    assert 0.001 < result.attrs["log_marginal_likelihood_se"] < 0.05
+    assert abs(error) < 4 * result.attrs["log_marginal_likelihood_se"]

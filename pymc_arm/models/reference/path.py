@@ -105,7 +105,7 @@ class ReferencePath(Path):
         self, path: GenericPath, reference: Reference, target: SharedTarget | None = None
     ) -> None:
         self.reference, self._path = reference, path
-        self.flat = path.flat
+        self.flat, self.rounding = path.flat, path.rounding
         path.density.gradient.available()
         target = reference.target(path) if target is None else target
         view = target.view(reference.shares)

@@ -1,0 +1,58 @@
+"""Climbs to the summits of a log-density, from many points at once."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pymc_arm.estimation.starts import LogDensity
+
+__all__ = ["climb", "differences"]
+
+ITERATIONS = 120
+# A climb ends when none of the points has gained this much over so many steps.
+SMALLEST_GAIN = 1e-3
+PATIENCE = 10
+
+
+def differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return central differences, for all points and coordinates in one call."""
+    size, dimension = points.shape
+    shifts = np.diag(step)
+    both = np.concatenate([points[:, None] + shifts, points[:, None] - shifts], axis=1)
+    values = log_density(both.reshape(-1, dimension)).reshape(size, 2, dimension)
+    slopes: np.ndarray = (values[:, 0] - values[:, 1]) / (2 * step)
+    return slopes
+
+
+def climb(
+    log_density: LogDensity,
+    gradient: Callable[[np.ndarray], np.ndarray],
+    starts: np.ndarray,
+    scale: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Climb from all points at once, by the signs of the gradient (Riedmiller's Rprop).
+
+    Signs do not care for the scale of a mode, which may be a thousandth of the prior's.
+    """
+    points, heights = starts.copy(), log_density(starts)
+    step = np.tile(0.1 * scale, (len(starts), 1))
+    previous = np.zeros_like(points)
+    reached = heights
+    for number in range(1, ITERATIONS + 1):
+        sign = np.nan_to_num(np.sign(gradient(points)))
+        agreement = sign * previous
+        step = np.clip(
+            step * np.where(agreement > 0, 1.3, np.where(agreement < 0, 0.5, 1.0)), 1e-12, scale
+        )
+        new = points + step * sign
+        new_heights = log_density(new)
+        better = new_heights >= heights
+        points = np.where(better[:, None], new, points)
+        heights = np.where(better, new_heights, heights)
+        step = np.where(better[:, None], step, 0.5 * step)
+        previous = np.where(better[:, None], sign, 0.0)
+        if number % PATIENCE == 0:
+            if not np.any(heights - reached > SMALLEST_GAIN):
+                break
+            reached = heights
+    return points, heights

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.errors import ChainError
+from pymc_arm.model_call import ModelCall
 from pymc_arm.results import Evidence
 from pymc_arm.running.backends import Request, Runner, make_runner
 from pymc_arm.running.chains import Chain
@@ -23,7 +24,6 @@ from pymc_arm.running.forked import Outcome, Starts
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ModelProgress
 from pymc_arm.running.run import PathRun
-from pymc_arm.model_call import ModelCall
 
 __all__ = ["ModelRun", "rest_in_turn", "rest_together"]
 

@@ -21,6 +21,7 @@ from pymc_arm.estimation.approximation.covariance import shrink
 from pymc_arm.estimation.climbs import climb, differences
 from pymc_arm.estimation.spaces import RefinementSpace
 from pymc_arm.estimation.starts import (
+    OUTSTANDING,
     LogDensity,
     Survey,
     climbs_afforded,
@@ -148,7 +149,8 @@ def search_modes(
         dispersed = space.points(prior)
         starts = find_starts(dispersed, points, log_density, rng, share, space.work)
         survey = Survey.of(dispersed, points, log_density, log_evidence)
-        starts = np.concatenate([starts, survey.outstanding()])
+        afforded = climbs_afforded(space.work)
+        starts = np.concatenate([starts, survey.outstanding(afforded)])
         scale = np.maximum(starts.std(axis=0), 1e-8)
 
         def gradient(at: np.ndarray) -> np.ndarray:
@@ -187,16 +189,18 @@ def _climb_again(
     It ends when climbs lead to no new summit.
     """
     found: list[_Place] = []
-    between = min(MOST_RECOMBINED, climbs_afforded(work))
+    afforded = climbs_afforded(work)
+    between = min(MOST_RECOMBINED, afforded)
     for _ in range(1 + CLIMBED_AGAIN):
         ends, heights = climb(log_density, gradient, starts, scale)
         known = len(found)
         found = _distinct(log_density, gradient, ends, heights, scale, found)
-        if len(found) == known:
+        # Where climbs are dear, a single summit is taken for the only one.
+        if len(found) == known or (len(found) == 1 and afforded < OUTSTANDING):
             break
         for place in found[known:]:
             survey = survey.explain(*place)
-        starts = survey.outstanding()
+        starts = survey.outstanding(afforded)
         if len(found) > 1 and between:
             places = np.stack([place for _, place, _ in found])
             starts = np.concatenate([starts, recombine(places, between, rng)])

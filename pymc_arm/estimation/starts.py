@@ -41,6 +41,8 @@ NEARER = (1.0, 0.5, 0.25)
 # Particles are taken for a normal density a little wider than they are: with an error of 1 % of its
 # width it is 8 nats too low at 40 standard deviations, where prior draws may be.
 WIDENED = 1.05
+# With so many prior draws, all of them are looked at by each factor.
+PLENTY = 10_000
 # Points on a line, how many lines there may be, and how many of their maxima are climbed from.
 ON_A_LINE = 256
 MOST_LINES = 64
@@ -89,8 +91,15 @@ class Survey:
         prior = prior[np.isfinite(prior).all(axis=1)]
         prior = prior if len(prior) > PRIOR_STARTS else prior[:0]
         middle = np.median(prior, axis=0) if len(prior) else np.zeros(prior.shape[1])
-        points = np.concatenate([middle + factor * (prior - middle) for factor in NEARER])
-        groups, heights = np.repeat(np.arange(len(NEARER)), len(prior)), log_density(points)
+        # Where an evaluation is dear there are few draws, and each is looked at once.
+        every = 1 if len(prior) >= PLENTY else len(NEARER)
+        parts = [
+            middle + factor * (prior[number % every :: every] - middle)
+            for number, factor in enumerate(NEARER)
+        ]
+        points = np.concatenate(parts)
+        groups = np.repeat(np.arange(len(NEARER)), [len(part) for part in parts])
+        heights = log_density(points)
         finite = np.isfinite(heights)
         points, heights, groups = points[finite], heights[finite], groups[finite]
         scale = np.maximum(WIDENED * particles.std(axis=0), 1e-300)
@@ -99,13 +108,17 @@ class Survey:
         explained += log_evidence - 0.5 * points.shape[1] * np.log(2 * np.pi)
         return cls(points, heights, explained, groups)
 
-    def outstanding(self) -> np.ndarray:
-        """Return the points that are highest, and those that what is known explains least."""
-        ranks = [np.argsort(-self.heights)[:OUTSTANDING]]
+    def outstanding(self, most: int = MOST_CLIMBS) -> np.ndarray:
+        """Return the points that are highest, and those that what is known explains least.
+
+        About ``most`` of them, if that is few.
+        """
+        each = int(np.clip(most // (1 + len(NEARER)), FEWEST_STARTS, OUTSTANDING))
+        ranks = [np.argsort(-self.heights)[:each]]
         unexplained = self.unexplained
         for group in range(len(NEARER)):
             own = np.flatnonzero(self.groups == group)
-            ranks.append(own[np.argsort(-unexplained[own])[:OUTSTANDING]])
+            ranks.append(own[np.argsort(-unexplained[own])[:each]])
         outstanding: np.ndarray = self.points[np.unique(np.concatenate(ranks))]
         return outstanding
 

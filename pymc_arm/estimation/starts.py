@@ -99,7 +99,7 @@ class Survey:
         ]
         points = np.concatenate(parts)
         groups = np.repeat(np.arange(len(NEARER)), [len(part) for part in parts])
-        heights = log_density(points)
+        heights = log_density(points) if len(points) else np.zeros(0)
         finite = np.isfinite(heights)
         points, heights, groups = points[finite], heights[finite], groups[finite]
         scale = np.maximum(WIDENED * particles.std(axis=0), 1e-300)

@@ -49,11 +49,12 @@ def test_crash_is_told(toy):
     assert "ended with 1: no such word" in ended.message
 
 
-def test_origin_is_noted_once(tmp_path):
+def test_origin_is_noted_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["benchmarks", "literature"])
     file = tmp_path / "results" / "runs.csv"
     note_origin(file)
     note_origin(file)
     text = describe_origin(file)
-    assert text.startswith("`python -m benchmarks ")
+    assert text.startswith("`python -m benchmarks literature`")
     assert ", commit " in text
     assert text.count("pymc ") == 1

@@ -288,10 +288,19 @@ def _summands(graph: TensorVariable) -> list[TensorVariable]:
             return [-piece for piece in _summands(node.inputs[0])]
         if isinstance(node.op.scalar_op, Identity):
             # PyMC names Jacobians by an identity; that of a chain of transforms is a sum of sums.
-            inner, pieces = node.inputs[0].owner, _summands(node.inputs[0])
-            if len(pieces) > 1 or (inner and isinstance(inner.op, Sum)):
-                return pieces
+            if _adds_elements(node.inputs[0]):
+                return _summands(node.inputs[0])
     return [graph]
+
+
+def _adds_elements(graph: TensorVariable) -> bool:
+    """Whether a summand of a graph adds up the elements of an array."""
+    node = graph.owner
+    if node is None:
+        return False
+    if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Add | Sub | Neg | Identity):
+        return any(_adds_elements(part) for part in node.inputs)
+    return isinstance(node.op, Sum)
 
 
 def _split_multivariate_normal(model: pm.Model, rv: TensorVariable) -> TensorVariable | None:

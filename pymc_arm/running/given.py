@@ -138,6 +138,7 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
         chains_started=len(parts),
         flat=tuple(getattr(path, "flat", ())),
         dimension=given.points.shape[2],
+        fewest_particles=0,
         start="draws",
         draws_from="given",
         bridged=True,

@@ -178,6 +178,7 @@ def carry_draws(
         chains_started=len(parts),
         flat=tuple(getattr(path, "flat", ())),
         dimension=given.points.shape[2],
+        fewest_particles=0,
         start="draws",
         draws_from="q" if found.updated_by == "q" else "particles",
         independent_draws=found.independent,

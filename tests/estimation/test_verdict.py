@@ -114,7 +114,12 @@ def test_easy_models_pass(build):
 def test_the_warning_says_what_the_report_says():
     with pytest.warns(pymc_arm.TrustWarning, match="particles can't represent a posterior in 30"):
         result = pymc_arm.sample(
-            thirty_dimensions(), draws=20, chains=2, random_seed=1, progressbar=False
+            thirty_dimensions(),
+            draws=20,
+            chains=2,
+            start="prior",
+            random_seed=1,
+            progressbar=False,
         )
     report = pymc_arm.diagnose(result)
     assert report.status != "ok"

@@ -286,10 +286,9 @@ def _summands(graph: TensorVariable) -> list[TensorVariable]:
             return [*_summands(left), *(-piece for piece in _summands(right))]
         if isinstance(node.op.scalar_op, Neg):
             return [-piece for piece in _summands(node.inputs[0])]
-        if isinstance(node.op.scalar_op, Identity):
-            # PyMC names Jacobians by an identity; that of a chain of transforms is a sum of sums.
-            if _adds_elements(node.inputs[0]):
-                return _summands(node.inputs[0])
+        # PyMC names Jacobians by an identity; that of a chain of transforms is a sum of sums.
+        if isinstance(node.op.scalar_op, Identity) and _adds_elements(node.inputs[0]):
+            return _summands(node.inputs[0])
     return [graph]
 
 

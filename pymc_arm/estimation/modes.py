@@ -28,7 +28,7 @@ from pymc_arm.estimation.starts import (
     find_starts,
     recombine,
 )
-from pymc_arm.estimation.walks import find_settled
+from pymc_arm.estimation.walks import distance_from_particles, find_settled
 
 __all__ = ["MOST_SUMMITS", "Summit", "search_modes"]
 
@@ -171,7 +171,7 @@ def search_modes(
         for summit in summits
     ]
     if settled is not None:
-        summits.append(_weigh_settled(settled, log_density, log_evidence, rng))
+        summits.append(_weigh_settled(settled, points, log_density, log_evidence, rng))
     return sorted(summits, key=lambda summit: -summit.log_mass)
 
 
@@ -339,13 +339,20 @@ def _weigh_again(
 
 def _weigh_settled(
     component: SinhArcsinhStudent,
+    points: np.ndarray,
     log_density: LogDensity,
     log_evidence: float,
     rng: np.random.Generator,
 ) -> Summit:
-    """Return a part of the posterior where walks have settled, with its mass by importance."""
+    """Return a part of the posterior where walks have settled, with its mass by importance.
+
+    Only what is away from the particles counts: walks that have settled on both sides of them give
+    a density that covers them too.
+    """
     draws = component.draw(rng, SETTLED_DRAWS)
-    log_mass = float(log_mean_exp(log_density(draws) - component.log_density(draws)))
+    ratio = log_density(draws) - component.log_density(draws)
+    ratio = np.where(distance_from_particles(draws, points) > 1, ratio, -np.inf)
+    log_mass = float(log_mean_exp(ratio))
     expected = float(np.exp(log_mass - np.logaddexp(log_mass, log_evidence)))
     return Summit(log_mass, expected, 0.0, component)
 

@@ -14,7 +14,7 @@ from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.approximation.covariance import covariance_of, shrink
 from pymc_arm.estimation.starts import LogDensity
 
-__all__ = ["find_settled"]
+__all__ = ["distance_from_particles", "find_settled"]
 
 CHAINS = 32
 # Trajectories of a chain, of so many steps; the last quarter of the trajectories is kept.
@@ -111,6 +111,14 @@ def _walk(
 
 def _is_away(path: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Whether the last quarter of each chain is far from all particles."""
+    late = path[-TRAJECTORIES // 4 :]
+    of_path = distance_from_particles(late.reshape(-1, late.shape[-1]), points)
+    away: np.ndarray = np.quantile(of_path.reshape(late.shape[:2]), 0.25, axis=0) > 1
+    return away
+
+
+def distance_from_particles(at: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return how far from the particles points are, above one if that is away from all of them."""
     center = points.mean(axis=0)
     factor = np.linalg.cholesky(shrink(covariance_of(points - center), 1e-6))
 
@@ -118,11 +126,8 @@ def _is_away(path: np.ndarray, points: np.ndarray) -> np.ndarray:
         squared: np.ndarray = np.square(np.linalg.solve(factor, (of - center).T)).sum(axis=0)
         return squared
 
-    limit = FAR * np.quantile(distances(points), NEARLY_ALL)
-    late = path[-TRAJECTORIES // 4 :]
-    of_path = distances(late.reshape(-1, late.shape[-1])).reshape(late.shape[:2])
-    away: np.ndarray = np.quantile(of_path, 0.25, axis=0) > limit
-    return away
+    ratio: np.ndarray = distances(at) / (FAR * np.quantile(distances(points), NEARLY_ALL))
+    return ratio
 
 
 def _has_settled(heights: np.ndarray) -> np.ndarray:

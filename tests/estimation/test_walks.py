@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pymc_arm.estimation.walks import find_settled
+from pymc_arm.estimation.approximation import SinhArcsinhStudent
+from pymc_arm.estimation.modes import _weigh_settled
+from pymc_arm.estimation.walks import distance_from_particles, find_settled
 
 
 def normal(width: float):
@@ -54,3 +56,21 @@ def test_nobody_walks_where_an_evaluation_is_dear_or_its_price_unknown():
     points = rng.normal(size=(100, 3))
     for work in (None, 1_000_000):
         assert find_settled(log_density, gradient, 9 * points, points, work, rng) is None
+
+
+def test_what_the_particles_have_is_not_weighed_again():
+    """Walks that have settled on both sides of the particles give a density that covers them."""
+    log_density, gradient = normal(1.0)
+    rng = np.random.default_rng(3)
+    particles, around = rng.normal(size=(1000, 2)), rng.normal(0, 8, (1000, 2))
+    component = SinhArcsinhStudent.fit(around, gradient(around), bend=False)
+    found = _weigh_settled(component, particles, log_density, 0.0, rng)
+    assert found.expected_share < 1e-3
+    assert not found.missed
+
+
+def test_distance_from_particles():
+    rng = np.random.default_rng(4)
+    particles = rng.normal(0, 2, (1000, 3))
+    assert (distance_from_particles(particles, particles) <= 1).mean() > 0.99
+    assert distance_from_particles(np.full((1, 3), 100.0), particles)[0] > 1

@@ -285,6 +285,12 @@ def _lkj(rv: TensorVariable) -> list[Correction]:
     (Lewandowski, Kurowicka and Joe, 2009). PyMC adds its logarithm, where it should subtract it.
     """
     scalars = [i for i in rv.owner.inputs if getattr(i.type, "ndim", None) == 0][:2]
+    if any(v.owner and isinstance(v.owner.op, RandomVariable) for v in ancestors(scalars)):
+        raise ModelError(
+            f"There is no log-density for {rv.name!r} that integrates to one: its eta is random, and "
+            "the normaliser of LKJ priors, which changes with eta, has the wrong sign in PyMC. Give "
+            "eta a constant."
+        )
     size, shape = (float(pm.compile([], scalar, mode=INTERPRETED)()) for scalar in scalars)
     size = int(size)
     k = np.arange(1, size)

@@ -287,9 +287,9 @@ def _lkj(rv: TensorVariable) -> list[Correction]:
     scalars = [i for i in rv.owner.inputs if getattr(i.type, "ndim", None) == 0][:2]
     if any(v.owner and isinstance(v.owner.op, RandomVariable) for v in ancestors(scalars)):
         raise ModelError(
-            f"There is no log-density for {rv.name!r} that integrates to one: its eta is random, and "
-            "the normaliser of LKJ priors, which changes with eta, has the wrong sign in PyMC. Give "
-            "eta a constant."
+            f"There is no log-density for {rv.name!r} that integrates to one: its eta is random, "
+            "and the normaliser of LKJ priors, which changes with eta, has the wrong sign in PyMC. "
+            "Use a constant eta."
         )
     size, shape = (float(pm.compile([], scalar, mode=INTERPRETED)()) for scalar in scalars)
     size = int(size)

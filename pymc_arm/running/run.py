@@ -320,20 +320,13 @@ def _refine(
             refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
             return refined, describe_modes(summits, bridges)
     bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
-    if isinstance(path, Ladder) and (
-        not stands(bridges) or (path.direct and _found_empty(bridges))
-    ):
+    if not stands(bridges) and isinstance(path, Ladder):
         found = _over_the_steps(path, chains)
         if stands(found):
             pairs = zip(found, bridges, strict=True)
             bridges = [replace(f, modes_share=b.modes_share) for f, b in pairs]
     refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
     return refined, describe_modes(summits, bridges)
-
-
-def _found_empty(bridges: Sequence[Bridge]) -> bool:
-    """Whether the modes that seemed to be missed hold nothing: q fits, and its draws are better."""
-    return all(bridge.modes_share < NEGLIGIBLE_SHARE for bridge in bridges)
 
 
 def _needs_no_fit(path: Path, chains: Sequence[Chain], particles: Any) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
+from pymc_arm.models.fields.view import FieldView
 from pymc_arm.models.reference.target import View
 
 __all__ = ["Chart", "Component", "StudentMixture"]
@@ -26,7 +27,7 @@ class Chart:
         The affine map; L is square and need not be triangular.
     """
 
-    def __init__(self, view: View, center: np.ndarray, factor: np.ndarray) -> None:
+    def __init__(self, view: View | FieldView, center: np.ndarray, factor: np.ndarray) -> None:
         self.view, self.center, self.factor = view, center, factor
         self.log_volume = float(np.linalg.slogdet(factor)[1])
 

@@ -14,6 +14,8 @@ import numpy as np
 from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
 from pymc_arm.estimation.approximation.covariance import score_covariance
+from pymc_arm.models.fields.fit import fit_field_view
+from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.groups import Focus, GroupTarget
@@ -33,7 +35,14 @@ from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.tempered import furthest
 from pymc_arm.running.processors import one_blas_thread
 
-__all__ = ["ENOUGH", "Reference", "assess", "find_shares", "fit_reference"]
+__all__ = [
+    "ENOUGH",
+    "Reference",
+    "assess",
+    "find_shares",
+    "fit_field_reference",
+    "fit_reference",
+]
 
 PRIOR_DRAWS = 400
 STARTS = 16
@@ -75,7 +84,7 @@ class Reference:
     ``overlap`` is the effective share of draws of q, and ``log_evidence`` what they estimate;
     ``evaluations`` counts gradients. ``crowded`` says that there are more summits than components.
     ``collapsed`` are the coordinates that were integrated out,
-    and ``focus`` says where they are.
+    and ``focus`` says where they are. ``field`` is the map that standardizes a Gaussian field.
     """
 
     shares: np.ndarray
@@ -89,12 +98,17 @@ class Reference:
     collapsed: np.ndarray
     focus: Focus | None = None
     crowded: bool = False
+    field: FieldMap | None = None
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""
         if len(self.collapsed):
             return GroupTarget(path, self.collapsed, self.focus)
         return SharedTarget(path)
+
+    def view(self, target: SharedTarget) -> View | FieldView:
+        """Return the coordinates that the reference lives in."""
+        return target.view(self.shares) if self.field is None else FieldView(target, self.field)
 
 
 def fit_reference(
@@ -124,6 +138,37 @@ def fit_reference(
     rng = np.random.default_rng(20160713) if rng is None else rng
     with one_blas_thread(), np.errstate(all="ignore"):
         return _fit_reference(path, rng, starts, target)
+
+
+def fit_field_reference(
+    path: GenericPath, target: SharedTarget, rng: np.random.Generator | None = None
+) -> Reference | None:
+    """Fit q to the posterior of a model with a Gaussian field, where its field is standardized.
+
+    Returns None if the model has no field with few parameters.
+
+    Raises
+    ------
+    PathError
+        If it has one, and no view of it could be made.
+    """
+    rng = np.random.default_rng(20160713) if rng is None else rng
+    with one_blas_thread(), np.errstate(all="ignore"):
+        found = fit_field_view(path, target, rng)
+        if found is None:
+            return None
+        parameters, dimension = found.view.map.parameters, target.dimension
+        center, factor = np.zeros(dimension), np.eye(dimension)
+        center[parameters], factor[np.ix_(parameters, parameters)] = found.mean, found.factor
+        none, freedom = np.zeros((0, dimension)), max(LARGE_FREEDOM, dimension)
+        fit = Fit(Chart(found.view, center, factor), freedom, none, none, 0.0, 0)
+        best = assess(rng, found.view, [fit])
+        evaluations = found.evaluations
+        if best.overlap < ENOUGH:
+            fits = _rounds(rng, [fit], FEWEST)
+            evaluations += fits[0].evaluations
+            best = max(best, assess(rng, found.view, fits), key=lambda each: each.overlap)
+        return replace(best, evaluations=evaluations, field=found.view.map)
 
 
 def _fit_reference(
@@ -215,7 +260,7 @@ def _rounds(rng: np.random.Generator, fits: list[Fit], size: int) -> list[Fit]:
     return fits
 
 
-def assess(rng: np.random.Generator, view: View, fits: list[Fit]) -> Reference:
+def assess(rng: np.random.Generator, view: View | FieldView, fits: list[Fit]) -> Reference:
     """Combine the components, and see how well fresh draws fit."""
     chart, mixture = combine(view, fits)
     draws = mixture.draw(rng, TRIAL_DRAWS)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymc_arm.estimation.approximation.covariance import score_covariance
+from pymc_arm.models.fields.view import FieldView
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.target import View
 
@@ -109,7 +110,7 @@ def _tails(points: np.ndarray) -> np.ndarray:
     return tails
 
 
-def combine(view: View, fits: list[Fit]) -> tuple[Chart, StudentMixture]:
+def combine(view: View | FieldView, fits: list[Fit]) -> tuple[Chart, StudentMixture]:
     """Return the chart of the first component, and all of them in it."""
     # The covariance of a Student-t is wider than its scale.
     shrunk = [scale_ratio(fit.freedom) * fit.chart.factor for fit in fits]

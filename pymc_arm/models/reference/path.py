@@ -108,8 +108,7 @@ class ReferencePath(Path):
         self.flat, self.rounding = path.flat, path.rounding
         path.density.gradient.available()
         target = reference.target(path) if target is None else target
-        view = target.view(reference.shares)
-        self._chart = Chart(view, reference.center, reference.factor)
+        self._chart = Chart(reference.view(target), reference.center, reference.factor)
         # ``advance`` and ``smooth`` ask for the same ratio, one after the other.
         self._recent = threading.local()
 

@@ -1,0 +1,1 @@
+"""Latent Gaussian fields, seen through their conditional distribution given few parameters."""

@@ -1,0 +1,241 @@
+"""Fits a reference to a posterior with a Gaussian field.
+
+Laplace's method integrates the field out, for any values of its parameters. What is left is a
+density of few variables: its summit is found, then points around it, and polynomials through the
+conditional modes and covariances there make the view (:mod:`view`). A Gaussian in that view is q.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_arm.errors import PathError
+from pymc_arm.models.fields.choose import find_field
+from pymc_arm.models.fields.conditional import Conditional, Modes
+from pymc_arm.models.fields.view import FieldMap, FieldView, monomials
+from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.optimize import maximize
+from pymc_arm.models.reference.target import SharedTarget
+
+__all__ = ["FieldFit", "fit_field_view"]
+
+PRIOR_DRAWS = 200
+# Parameters that are looked at before the best of them climb.
+LOOKED_AT, CLIMBING, CLIMB_STEPS, NEAR = 24, 2, 25, 2.0
+# The step of differences in the parameters, in prior widths.
+DIFFERENCE = 1e-3
+# Shares of prior widths that are tried as widths of the posterior.
+WIDTHS = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
+# Rounds of points around the summit; for each coefficient so many points, this much wider than the
+# posterior seems, and no further out than where polynomials are cut.
+ROUNDS, POINTS_EACH, SPREAD, REACH = 3, 2.5, 1.6, 4.0
+# Points this far below the summit, in nats, say nothing about it.
+LOWEST = 20.0
+# The degree of polynomials of one, two, ... parameters.
+DEGREES = (4, 4, 3)
+# Modes from elsewhere that are further away than this, in nats of log f, are other modes.
+DIFFERENT = 0.1
+
+
+@dataclass(frozen=True)
+class FieldFit:
+    """The view, and mean and factor of a Gaussian of the parameters in it."""
+
+    view: FieldView
+    mean: np.ndarray
+    factor: np.ndarray
+    evaluations: int
+
+
+def fit_field_view(
+    path: GenericPath, target: SharedTarget, rng: np.random.Generator
+) -> FieldFit | None:
+    """Return the view of a model with a Gaussian field, or None if it has none.
+
+    Parameters
+    ----------
+    path
+        The path of a model without discrete variables whose gradient is available.
+    target
+        Its target.
+    rng
+        For where parameters are looked at.
+
+    Raises
+    ------
+    PathError
+        If there is a field, but no mode given its parameters, or no summit of these.
+    """
+    prior = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
+    prior = prior[np.isfinite(prior).all(axis=1)]
+    field = find_field(path, prior)
+    if not len(field):
+        return None
+    inner = target.view()
+    inside = inner.from_model(prior)[0]
+    inside = inside[np.isfinite(inside).all(axis=1)]
+    conditional = Conditional(inner, field, inside)
+    marginal = _Marginal(conditional)
+    near = inner.near_zero(rng, LOOKED_AT // 2, NEAR)
+    starts = np.concatenate([inside[: LOOKED_AT // 2], near])[:, conditional.parameters]
+    summit = marginal.climb(starts)
+    _check_mode(conditional, marginal, summit, inside)
+    mean, factor = marginal.survey(rng, summit)
+    field_map = marginal.interpolate(mean, factor)
+    return FieldFit(FieldView(target, field_map), mean, factor, conditional.evaluations)
+
+
+class _Marginal:
+    """The density of the parameters, with the field integrated out by Laplace's method.
+
+    It keeps what was found: a mode nearby is the best start of Newton's method.
+    """
+
+    def __init__(self, conditional: Conditional) -> None:
+        self.conditional = conditional
+        self.scale = conditional.scale[conditional.parameters]
+        self._found: list[tuple[np.ndarray, Modes]] = []
+
+    def values(self, parameters: np.ndarray) -> np.ndarray:
+        """Return log f with the field integrated out."""
+        found = self.conditional.find_modes(parameters, self._nearest(parameters))
+        good = np.isfinite(found.log_marginal)
+        if good.any():
+            kept = Modes(found.points[good], found.precisions[good], found.log_marginal[good])
+            self._found.append((parameters[good], kept))
+        return found.log_marginal
+
+    def __call__(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return values, and gradients by differences."""
+        size, count = parameters.shape
+        step = DIFFERENCE * self.scale
+        shifts = np.concatenate([np.zeros((1, count)), np.diag(step), -np.diag(step)])
+        values = self.values((parameters[None] + shifts[:, None]).reshape(-1, count))
+        values = values.reshape(-1, size)
+        with np.errstate(invalid="ignore"):
+            slopes = (values[1 : count + 1] - values[count + 1 :]).T / (2 * step)
+        wrong = ~np.isfinite(slopes).all(axis=1)
+        slopes[wrong] = 0.0
+        return np.where(wrong, -np.inf, values[0]), slopes
+
+    def mode_at(self, parameters: np.ndarray) -> np.ndarray:
+        """Return the mode that is known at or near parameters."""
+        return self._nearest(parameters[None])[0]
+
+    def climb(self, starts: np.ndarray) -> np.ndarray:
+        """Return the highest point that is found from some starts."""
+        values = self.values(starts)
+        if not np.isfinite(values).any():
+            raise PathError("No prior draw of the parameters of a field has a conditional mode.")
+        best = np.argsort(-values)[:CLIMBING]
+        ended = maximize(self, starts[best[np.isfinite(values[best])]], self.scale, CLIMB_STEPS)
+        return ended.points[int(np.argmax(ended.values))]
+
+    def survey(
+        self, rng: np.random.Generator, summit: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and factor of a Gaussian, from a parabola through points around a summit."""
+        count = len(summit)
+        center, factor = summit, np.diag(self._widths(summit))
+        powers = monomials(count, 2)
+        for round_ in range(ROUNDS):
+            last = round_ == ROUNDS - 1
+            needed = len(monomials(count, _degree(count))) if last else len(powers)
+            noise = rng.normal(size=(int(POINTS_EACH * needed) + 4, count))
+            noise = np.clip(SPREAD * noise, -REACH, REACH)
+            values = self.values(center + noise @ factor.T)
+            if last:
+                break
+            top = values.max()
+            good = values > top - LOWEST
+            if good.sum() < len(powers) + 1:
+                factor = 0.4 * factor
+                continue
+            design = np.stack([np.prod(noise[good][:, list(p)], axis=1) for p in powers], axis=1)
+            weights = np.exp(0.25 * (values[good] - top)) + 1e-3
+            fitted = np.linalg.lstsq(
+                design * weights[:, None], (values[good] - top) * weights, rcond=None
+            )[0]
+            slope, curvature = np.zeros(count), np.zeros((count, count))
+            for power, coefficient in zip(powers, fitted, strict=True):
+                if len(power) == 1:
+                    slope[power[0]] = coefficient
+                elif len(power) == 2:
+                    curvature[power] -= coefficient
+                    curvature[power[::-1]] -= coefficient
+            found, vectors = np.linalg.eigh(curvature)
+            # No direction grows or shrinks by more than this in one round.
+            found = np.clip(found, 0.1, 25.0)
+            shift = vectors @ ((vectors.T @ slope) / found)
+            shift *= min(1.0, SPREAD * np.sqrt(count) / max(np.linalg.norm(shift), 1e-300))
+            center = center + factor @ shift
+            factor = factor @ (vectors * found**-0.5)
+        return center, factor
+
+    def interpolate(self, mean: np.ndarray, factor: np.ndarray) -> FieldMap:
+        """Return polynomials through the modes and covariances that are known."""
+        conditional = self.conditional
+        parameters = np.concatenate([each for each, _ in self._found])
+        whitened = np.linalg.solve(factor, (parameters - mean).T).T
+        values = np.concatenate([modes.log_marginal for _, modes in self._found])
+        near = (np.abs(whitened) <= REACH + 1e-9).all(axis=1)
+        if not near.any():
+            raise PathError("A field has no conditional modes near the summit of its parameters.")
+        near &= values > values[near].max() - LOWEST
+        powers = monomials(len(mean), _degree(len(mean)))
+        if near.sum() < 1.2 * len(powers):
+            powers = monomials(len(mean), 1)
+        modes = np.concatenate([m.points for _, m in self._found])[near]
+        precisions = np.concatenate([m.precisions for _, m in self._found])[near]
+        both = np.concatenate([modes, conditional.factor.pack(precisions)], axis=1)
+        design = np.stack([np.prod(whitened[near][:, list(p)], axis=1) for p in powers], axis=1)
+        weights = (np.exp(0.25 * (values[near] - values[near].max())) + 1e-2)[:, None]
+        fitted = np.linalg.lstsq(design * weights, both * weights, rcond=1e-10)[0]
+        return FieldMap(
+            conditional.field,
+            conditional.parameters,
+            conditional.factor,
+            mean,
+            factor,
+            REACH,
+            tuple(powers),
+            fitted,
+        )
+
+    def _widths(self, summit: np.ndarray) -> np.ndarray:
+        """Return how far along each parameter the density falls by about half a nat."""
+        count, number = len(summit), len(WIDTHS)
+        steps = np.concatenate([WIDTHS, -WIDTHS])[:, None, None] * np.diag(self.scale)
+        values = self.values(np.concatenate([summit[None], (summit + steps).reshape(-1, count)]))
+        fall = values[0] - values[1:].reshape(2, number, count)
+        fall = np.nan_to_num(fall, nan=np.inf).mean(axis=0)
+        # Of a parabola the square root of the fall is proportional to the step.
+        near = np.argmin(np.abs(np.log(np.clip(fall, 1e-3, 1e6))), axis=0)
+        chosen = np.clip(fall[near, np.arange(count)], 0.02, 50.0)
+        return np.asarray(WIDTHS[near] * self.scale / np.sqrt(2 * chosen))
+
+    def _nearest(self, parameters: np.ndarray) -> np.ndarray:
+        """Return the modes at the nearest known parameters; zeros if there are none."""
+        if not self._found:
+            return np.zeros((len(parameters), len(self.conditional.field)))
+        known = np.concatenate([each for each, _ in self._found]) / self.scale
+        modes = np.concatenate([modes.points for _, modes in self._found])
+        distances = ((parameters / self.scale)[:, None] - known[None]) ** 2
+        return np.asarray(modes[np.argmin(distances.sum(axis=2), axis=1)])
+
+
+def _degree(count: int) -> int:
+    """Return the degree of polynomials of so many parameters."""
+    return DEGREES[count - 1] if count <= len(DEGREES) else 2
+
+
+def _check_mode(
+    conditional: Conditional, marginal: _Marginal, summit: np.ndarray, prior: np.ndarray
+) -> None:
+    """Raise a PathError if Newton's method finds other modes of the field from prior draws."""
+    starts = prior[: 2 * CLIMBING, conditional.field]
+    same = np.tile(summit, (len(starts), 1))
+    found = conditional.find_modes(same, starts).log_marginal
+    own = conditional.find_modes(summit[None], marginal.mode_at(summit)[None]).log_marginal[0]
+    if (np.abs(found[np.isfinite(found)] - own) > DIFFERENT).any():
+        raise PathError("A field has more than one mode given its parameters.")

@@ -7,21 +7,27 @@ stay behind.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy
 
 from pymc_arm.errors import PathError
-from pymc_arm.models.fields.factors import BandFactor, MatrixFactor, choose_factor
+from pymc_arm.models.fields.factors import SparseFactor, choose_factor
 from pymc_arm.models.reference.target import View
 
 __all__ = ["Conditional", "Modes"]
 
-# The step of the differences, in standard deviations of the prior: as in Laplace's method.
+# The step of the differences, in standard deviations of the prior, or in units where those are
+# large: the prior of an intercept may be 1000 times as wide as its posterior.
 DIFFERENCE = 1e-4
 # A second derivative smaller than this share of those on the diagonal is rounding.
 NEGLIGIBLE = 1e-7
-# Points at which the pattern of second derivatives is looked for.
-PATTERN_POINTS = 2
+# Points at which the pattern of second derivatives is looked for, and how far from zero. At draws of
+# a vague prior the data may have curvatures beside which all others are rounding.
+PATTERN_POINTS, NEAR = 2, 2.0
+# Coordinates that depend on more than this share of all are common: coefficients, intercepts.
+COMMON, FEWEST_COMMON = 0.2, 8
 # Newton's steps: five are usual. It has arrived if another step would gain less, in nats: what is
 # left is smooth in the parameters then.
 STEPS, SMALLEST_GAIN = 40, 1e-9
@@ -33,17 +39,21 @@ HALVINGS = 12
 DAMPING = (1e-3, 1e-1, 1.0, 10.0, 1e3)
 # Elements of the points that are evaluated at once.
 LARGEST = 4_000_000
+# Gradients that modes may take in all. Random walks take 5000, and matrices of 100 coordinates
+# 100,000; where Newton's method wanders (splines for mean and log sd), it took five million.
+BUDGET = 200_000
 
 
 @dataclass(frozen=True)
 class Modes:
-    """Of each row: the conditional mode, its precision, and log f with the field integrated out.
+    """Of each row: the conditional mode, its factor, and log f with the field integrated out.
 
-    That is Laplace's approximation, -inf where no mode was found.
+    That is Laplace's approximation, -inf where no mode was found. ``numbers`` are those of
+    :class:`pymc_arm.models.fields.factors.SparseFactor`.
     """
 
     points: np.ndarray
-    precisions: np.ndarray
+    numbers: np.ndarray
     log_marginal: np.ndarray
 
 
@@ -70,14 +80,26 @@ class Conditional:
         self.parameters = np.setdiff1d(np.arange(prior.shape[1]), field)
         low, high = np.quantile(prior, [0.16, 0.84], axis=0)
         self.scale = np.clip(0.5 * (high - low), 1e-8, 1e8)
+        self._step = DIFFERENCE * np.minimum(self.scale[field], 1.0)
         self.evaluations = 0
-        pattern = self._find_pattern(prior)
+        pattern = np.eye(len(field), dtype=bool)
+        near = view.near_zero(np.random.default_rng(0), 4 * PATTERN_POINTS, NEAR)
+        for points in (near, prior):
+            pattern |= self._find_pattern(points)
         factor = choose_factor(pattern)
         if factor is None:
             raise PathError(f"{len(field)} coordinates of a field depend on too many others.")
-        self.factor: BandFactor | MatrixFactor = factor
+        self.factor: SparseFactor = factor
         self._rows, self._columns = np.nonzero(pattern)
-        self._color = _color(pattern)
+        common = pattern.sum(axis=1) > max(COMMON * len(field), FEWEST_COMMON)
+        self._color = _color(pattern, common)
+        # An element in the row of a common coordinate is measured in its column.
+        turned = common[self._rows] & ~common[self._columns]
+        keys = self._columns * len(field) + self._rows
+        self._source = np.arange(len(self._rows))
+        order = np.argsort(keys)
+        own = (self._rows * len(field) + self._columns)[turned]
+        self._source[turned] = order[np.searchsorted(keys[order], own)]
 
     @property
     def colors(self) -> int:
@@ -103,33 +125,47 @@ class Conditional:
         points = self.join(parameters, start)
         values, slopes = self._evaluate(points)
         arrived = np.zeros(len(points), dtype=bool)
-        precisions = np.zeros((len(points), *self._shape))
+        numbers = np.zeros((len(points), self.factor.count))
         active = np.flatnonzero(np.isfinite(values))
         for _ in range(STEPS):
             if not len(active):
                 break
-            found = self._precisions(points[active], slopes[active])
-            step, good = self._solve(found, slopes[active][:, self.field])
-            precisions[active] = found
-            gain = 0.5 * (slopes[active][:, self.field] * step).sum(axis=1)
-            there = good & (gain < SMALLEST_GAIN)
-            arrived[active[there]] = True
-            moving = ~there & np.isfinite(gain) & (gain > 0)
-            active, step = active[moving], step[moving]
-            if not len(active):
-                break
-            moved = self._search(points, values, slopes, active, step)
+            step, gain, factors = self._newton(points[active], slopes[active])
+            there = np.array([f is not None for f in factors]) & (gain < SMALLEST_GAIN)
+            moving = np.flatnonzero(~there & np.isfinite(gain) & (gain > 0))
+            moved = self._search(points, values, slopes, active[moving], step[moving])
             # Those that gain nothing are at the end of their digits, or lost.
-            arrived[active[~moved & (gain[moving] < ROUNDING)]] = True
-            active = active[moved]
-        determined = arrived & np.isfinite(values)
-        log_marginal = np.full(len(points), -np.inf)
-        if determined.any():
-            numbers = self.factor.pack(precisions[determined])
-            constant = 0.5 * len(self.field) * np.log(2 * np.pi)
-            volume = self.factor.log_volume(numbers)
-            log_marginal[determined] = values[determined] + volume + constant
-        return Modes(points[:, self.field], precisions, log_marginal)
+            for number in moving[~moved & (gain[moving] < ROUNDING)]:
+                there[number] = factors[number] is not None
+            for number in np.flatnonzero(there):
+                numbers[active[number]] = self.factor.pack(factors[number])
+            arrived[active[there]] = True
+            active = active[moving[moved]]
+        log_marginal = values + self.factor.log_volume(numbers)
+        log_marginal += 0.5 * len(self.field) * np.log(2 * np.pi)
+        log_marginal[~arrived] = -np.inf
+        return Modes(points[:, self.field], numbers, log_marginal)
+
+    def _newton(
+        self, points: np.ndarray, slopes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, list[Any]]:
+        """Return Newton's steps, what they promise, and the factors of positive precisions.
+
+        Where a precision is not positive, something is added to its diagonal for the step.
+        """
+        given = slopes[:, self.field]
+        step, factors = np.zeros_like(given), []
+        for number, values in enumerate(self._second_derivatives(points, slopes)):
+            matrix = self.factor.matrix(self._rows, self._columns, values)
+            factors.append(self.factor.factorize(matrix))
+            found, damping = factors[-1], iter(DAMPING)
+            while found is None and (share := next(damping, None)) is not None:
+                diagonal = np.abs(matrix.diagonal())
+                more = share * np.maximum(diagonal, 1e-3 * diagonal.max())
+                found = self.factor.factorize((matrix + scipy.sparse.diags(more)).tocsc())
+            if found is not None:
+                step[number] = self.factor.solve(found, given[number])
+        return step, 0.5 * (given * step).sum(axis=1), factors
 
     def _search(
         self,
@@ -157,35 +193,16 @@ class Conditional:
         result[waiting] = False
         return result
 
-    @property
-    def _shape(self) -> tuple[int, ...]:
-        factor = self.factor
-        return (factor.width + 1 if isinstance(factor, BandFactor) else factor.size, factor.size)
-
-    def _solve(self, precisions: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Newton's steps, of precisions that were made positive definite in place."""
-        step, good = self.factor.solve(precisions, slopes)
-        first = good.copy()
-        for damping in DAMPING:
-            rows = np.flatnonzero(~good)
-            if not len(rows):
-                break
-            damped = precisions[rows]
-            diagonal = self.factor.diagonal_of(damped)
-            size = np.abs(diagonal).max(axis=1, keepdims=True)
-            diagonal += damping * np.maximum(np.abs(diagonal), 1e-3 * size)
-            step[rows], good[rows] = self.factor.solve(damped, slopes[rows])
-        step[~good] = 0.0
-        return step, first
-
     def _evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         self.evaluations += len(points)
+        if self.evaluations > BUDGET:
+            raise PathError(f"The modes of a field take more than {BUDGET} gradients.")
         return self.view(points)
 
-    def _precisions(self, points: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Return minus the second derivatives at points, as the factor stores them."""
+    def _second_derivatives(self, points: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Return minus the second derivatives at points, (size, places of the pattern)."""
         size, colors = len(points), self.colors
-        step = DIFFERENCE * self.scale[self.field]
+        step = self._step
         values = np.empty((size, len(self._rows)))
         group = max(1, LARGEST // (size * points.shape[1]))
         for first in range(0, colors, group):
@@ -200,18 +217,18 @@ class Conditional:
             rows, columns = self._rows[mine], self._columns[mine]
             number = self._color[columns] - first
             values[:, mine] = -(change[number, :, rows] / step[columns][:, None]).T
-        return self.factor.fill(self._rows, self._columns, values)
+        return values[:, self._source]
 
-    def _find_pattern(self, prior: np.ndarray) -> np.ndarray:
-        """Return which coordinates of the field depend on each other given the parameters."""
+    def _find_pattern(self, points: np.ndarray) -> np.ndarray:
+        """Return which coordinates of the field depend on each other at some of the points."""
         size = len(self.field)
         pattern = np.eye(size, dtype=bool)
         tried = 0
-        for point in prior:
+        for point in points:
             value, slope = self._evaluate(point[None])
             if not np.isfinite(value[0]):
                 continue
-            step = DIFFERENCE * self.scale[self.field]
+            step = self._step
             change = np.empty((size, size))
             rows = max(1, LARGEST // len(point))
             for first in range(0, size, rows):
@@ -227,22 +244,22 @@ class Conditional:
             tried += 1
             if tried == PATTERN_POINTS:
                 break
-        if not tried:
-            raise PathError("No prior draw of a field has a gradient.")
         return pattern | pattern.T
 
 
-def _color(pattern: np.ndarray) -> np.ndarray:
-    """Return colors of coordinates so that those of one color have no neighbour in common."""
-    if pattern.mean() > 0.5:
-        return np.arange(len(pattern))
-    links = pattern.astype(np.float32)
-    near = links @ links > 0
+def _color(pattern: np.ndarray, common: np.ndarray) -> np.ndarray:
+    """Return colors of coordinates so that those of one color have no neighbour in common.
+
+    Common coordinates, which most others depend on, have colors of their own and do not count.
+    """
+    links = pattern[~common].astype(np.float32)
+    near = links.T @ links > 0
     color = np.full(len(pattern), -1)
-    for coordinate in range(len(pattern)):
+    for coordinate in np.flatnonzero(~common):
         taken = set(color[near[coordinate]].tolist())
         number = 0
         while number in taken:
             number += 1
         color[coordinate] = number
+    color[common] = color.max() + 1 + np.arange(common.sum())
     return color

@@ -1,226 +1,158 @@
 """Factors of the precision of a field, as vectors of numbers that vary smoothly with parameters.
 
-A field x has the conditional mean m and a factor F of its covariance, x = m + F u with u standard
-normal. F is a triangular matrix whose columns are scaled by the exponential of a vector, so that any
-numbers make one that can be inverted: they may be interpolated. Where the precision is a narrow band
-(random walks, autoregressions), it is the factor of the precision, and F its inverse transpose.
+A field x has a conditional mean m and a precision L L^T, x = m + L^-T u with u standard normal. L is
+sparse, with the pattern that elimination in a good order leaves, and its columns are scaled by the
+exponentials of a vector, so that any numbers make a factor that can be inverted: they may be
+interpolated. A random walk has one element below the diagonal, groups with slopes and common
+coefficients a few, a Gaussian process all of them.
 """
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import scipy
 
-__all__ = ["BandFactor", "Factor", "MatrixFactor", "choose_factor"]
+__all__ = ["SparseFactor", "choose_factor"]
 
-# A band is used if it has at most this share of the columns, or is as narrow as this.
-LARGEST_SHARE, NARROW = 0.15, 8
-# Larger matrices take more time than trajectories do.
-LARGEST_MATRIX = 150
+# Elements of a factor, beyond which interpolating them costs more than trajectories do.
+LARGEST = 60_000
 
 
-class Factor(Protocol):
+def choose_factor(pattern: np.ndarray) -> "SparseFactor | None":
+    """Return a factor for a pattern of second derivatives, or None if it would be too large."""
+    orders = [
+        scipy.sparse.csgraph.reverse_cuthill_mckee(
+            scipy.sparse.csr_matrix(pattern), symmetric_mode=True
+        ),
+        _least_neighbours_first(pattern),
+    ]
+    best = None
+    for order in orders:
+        columns = _eliminate(pattern, np.asarray(order))
+        if columns is not None and (best is None or _count(columns) < _count(best[1])):
+            best = np.asarray(order), columns
+    return None if best is None else SparseFactor(*best)
+
+
+def _count(columns: list[np.ndarray]) -> int:
+    return sum(len(column) for column in columns)
+
+
+def _eliminate(pattern: np.ndarray, order: np.ndarray) -> list[np.ndarray] | None:
+    """Return the rows below the diagonal of each column of the factor, None if there are too many.
+
+    The pattern of a column is that of the precision, and of those columns whose first row it is.
+    """
+    place = np.argsort(order)
+    children: list[list[set[int]]] = [[] for _ in order]
+    columns, total = [], 0
+    for number, coordinate in enumerate(order):
+        own = {int(p) for p in place[np.flatnonzero(pattern[coordinate])] if p > number}
+        for child in children[number]:
+            own |= child
+        own.discard(number)
+        total += len(own)
+        if total > LARGEST:
+            return None
+        columns.append(np.array(sorted(own), dtype=np.int64))
+        if own:
+            children[min(own)].append(own)
+    return columns
+
+
+def _least_neighbours_first(pattern: np.ndarray) -> np.ndarray:
+    """Return the order of coordinates by how many others they depend on: common ones come last."""
+    return np.argsort(pattern.sum(axis=1), kind="stable")
+
+
+class SparseFactor:
     """Turns standard normal numbers into those with a given precision, and back.
 
     ``numbers`` are (size, count): those of each row. Coordinates are in the order of the field.
-    """
-
-    count: int
-
-    def solve(self, precisions: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return precision^-1 right, of each row, and which precisions are positive definite."""
-
-    def pack(self, precisions: np.ndarray) -> np.ndarray:
-        """Return the numbers of positive definite precisions."""
-
-    def log_volume(self, numbers: np.ndarray) -> np.ndarray:
-        """Return log |dx / du|."""
-
-    def spread(self, numbers: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Return F u."""
-
-    def gather(self, numbers: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Return u from F u."""
-
-    def pull_back(
-        self, numbers: np.ndarray, noise: np.ndarray, offsets: np.ndarray, slopes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradients in u and in the numbers, of log f + log |dx / du|.
-
-        ``slopes`` are those in x, and ``offsets`` is F u.
-        """
-
-
-def choose_factor(pattern: np.ndarray) -> "Factor | None":
-    """Return the cheapest factor for a pattern of second derivatives, None if all are too large."""
-    size = len(pattern)
-    graph = scipy.sparse.csr_matrix(pattern)
-    order = scipy.sparse.csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True)
-    rows, columns = np.nonzero(pattern[np.ix_(order, order)])
-    width = int(np.abs(rows - columns).max())
-    if width <= max(LARGEST_SHARE * size, NARROW):
-        return BandFactor(np.asarray(order), width)
-    return MatrixFactor(size) if size <= LARGEST_MATRIX else None
-
-
-class MatrixFactor:
-    """A lower triangular factor of the covariance: any pattern, few coordinates."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self.count = size, size * size
-        self._diagonal = np.arange(size) * (size + 1)
-        self._lower = np.tri(size, k=-1)
-
-    def solve(self, precisions: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return precision^-1 right, of each row, and which precisions are positive definite."""
-        found, good = np.zeros_like(right), np.ones(len(right), dtype=bool)
-        for row, (precision, own) in enumerate(zip(precisions, right, strict=True)):
-            try:
-                factor = scipy.linalg.cho_factor(precision, lower=True, check_finite=True)
-                found[row] = scipy.linalg.cho_solve(factor, own)
-            except (np.linalg.LinAlgError, ValueError):
-                good[row] = False
-        return found, good
-
-    def pack(self, precisions: np.ndarray) -> np.ndarray:
-        """Return the numbers of positive definite precisions."""
-        factor = np.linalg.cholesky(np.linalg.inv(precisions))
-        scale = np.diagonal(factor, axis1=1, axis2=2)
-        numbers = (factor / scale[:, None, :]).reshape(len(precisions), -1)
-        numbers[:, self._diagonal] = np.log(scale)
-        return numbers
-
-    def log_volume(self, numbers: np.ndarray) -> np.ndarray:
-        """Return log |dx / du|."""
-        return numbers[:, self._diagonal].sum(axis=1)
-
-    def spread(self, numbers: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Return F u."""
-        scaled = noise * np.exp(numbers[:, self._diagonal])
-        return scaled + np.einsum("pij,pj->pi", self._strict(numbers), scaled)
-
-    def gather(self, numbers: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Return u from F u."""
-        unit = self._strict(numbers) + np.eye(self.size)
-        scaled = np.linalg.solve(unit, offsets[:, :, None])[:, :, 0]
-        return scaled * np.exp(-numbers[:, self._diagonal])
-
-    def pull_back(
-        self, numbers: np.ndarray, noise: np.ndarray, offsets: np.ndarray, slopes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradients in u and in the numbers, of log f + log |dx / du|."""
-        scale = np.exp(numbers[:, self._diagonal])
-        scaled = noise * scale
-        back = slopes + np.einsum("pij,pi->pj", self._strict(numbers), slopes)
-        to_numbers = (slopes[:, :, None] * (scaled[:, None, :])) * self._lower
-        to_numbers = to_numbers.reshape(len(numbers), -1)
-        to_numbers[:, self._diagonal] = back * scaled + 1.0
-        return back * scale, to_numbers
-
-    def _strict(self, numbers: np.ndarray) -> np.ndarray:
-        return numbers.reshape(-1, self.size, self.size) * self._lower
-
-    def fill(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return precisions from values at places of the pattern, both triangles, (size, places)."""
-        result = np.zeros((len(values), self.size, self.size))
-        result[:, rows, columns] = values
-        return 0.5 * (result + result.transpose(0, 2, 1))
-
-    def diagonal_of(self, precisions: np.ndarray) -> np.ndarray:
-        """Return a view of the diagonals, (size, coordinates)."""
-        return np.einsum("pii->pi", precisions)
-
-
-class BandFactor:
-    """The factor of a banded precision: unit triangular, with scaled columns.
 
     Parameters
     ----------
     order
-        The order of the coordinates in which the precision is a band.
-    width
-        How many diagonals there are below the main one.
+        The order of the coordinates in which the precision is eliminated.
+    columns
+        The rows below the diagonal of each column of L, in that order.
     """
 
-    def __init__(self, order: np.ndarray, width: int) -> None:
-        self.order, self.width, self.size = order, width, len(order)
-        self.count = self.size * (width + 1)
+    def __init__(self, order: np.ndarray, columns: list[np.ndarray]) -> None:
+        self.order, self.size = order, len(order)
+        lengths = np.array([len(column) for column in columns], dtype=np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._rows = np.concatenate([np.zeros(0, dtype=np.int64), *columns])
+        self.count = self.size + len(self._rows)
         self._place = np.argsort(order)
+        owner = np.repeat(np.arange(self.size), lengths)
+        # Where an element (row, column) is among those below the diagonal.
+        self._keys = owner * self.size + self._rows
 
-    def solve(self, precisions: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return precision^-1 right, of each row, and which precisions are positive definite."""
-        found, good = np.zeros_like(right), np.ones(len(right), dtype=bool)
-        for row, (band, own) in enumerate(zip(precisions, right, strict=True)):
-            try:
-                solved = scipy.linalg.solveh_banded(band, own[self.order], lower=True)
-                found[row, self.order] = solved
-            except (np.linalg.LinAlgError, ValueError):
-                good[row] = False
-        return found, good
+    def factorize(self, precision: Any) -> Any:
+        """Return the factorization of a precision from :meth:`matrix`; None if it is not positive.
 
-    def pack(self, precisions: np.ndarray) -> np.ndarray:
-        """Return the numbers of positive definite precisions: of each diagonal, the first first."""
-        bands = np.array([scipy.linalg.cholesky_banded(band, lower=True) for band in precisions])
-        scale = bands[:, :1]
-        numbers = bands / scale
-        numbers[:, 0] = np.log(scale[:, 0])
-        return numbers.reshape(len(precisions), -1)
+        SuperLU without a change of order: its lower factor has ones on the diagonal, and the upper
+        one is the same scaled.
+        """
+        try:
+            found = scipy.sparse.linalg.splu(
+                precision,
+                permc_spec="NATURAL",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True, "Equil": False},
+            )
+        except RuntimeError:  # singular
+            return None
+        straight = np.array_equal(found.perm_r, np.arange(self.size))
+        diagonal = found.U.diagonal()
+        return found if straight and (diagonal > 0).all() else None
+
+    def matrix(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> Any:
+        """Return a precision from values at places of the pattern, both triangles, as SciPy's."""
+        places = self._place[rows], self._place[columns]
+        matrix = scipy.sparse.csc_matrix((values, places), shape=(self.size, self.size))
+        return (0.5 * (matrix + matrix.T)).tocsc()
+
+    def solve(self, factorization: Any, right: np.ndarray) -> np.ndarray:
+        """Return precision^-1 right, of vectors in the order of the field."""
+        return np.asarray(factorization.solve(np.ascontiguousarray(right[self.order])))[self._place]
+
+    def pack(self, factorization: Any) -> np.ndarray:
+        """Return the numbers of a factorization."""
+        numbers = np.zeros(self.count)
+        numbers[: self.size] = 0.5 * np.log(factorization.U.diagonal())
+        lower = factorization.L.tocoo()
+        below = lower.row > lower.col
+        keys = lower.col[below].astype(np.int64) * self.size + lower.row[below]
+        numbers[self.size + np.searchsorted(self._keys, keys)] = lower.data[below]
+        return numbers
 
     def log_volume(self, numbers: np.ndarray) -> np.ndarray:
         """Return log |dx / du|."""
         return -numbers[:, : self.size].sum(axis=1)
 
     def spread(self, numbers: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """Return F u: the transpose of the factor of the precision is solved for."""
-        bands = self._bands(numbers)
-        found = np.ascontiguousarray((noise[:, self.order] * np.exp(-numbers[:, : self.size])).T)
-        for place in range(self.size - 2, -1, -1):
-            for k in range(1, min(self.width, self.size - 1 - place) + 1):
-                found[place] -= bands[k, place] * found[place + k]
-        return found.T[:, self._place]
+        """Return L^-T u."""
+        from pymc_arm.models.fields.kernels import spread
+
+        return spread(self._starts, self._rows, numbers, noise[:, self.order])[:, self._place]
 
     def gather(self, numbers: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Return u from F u."""
-        bands, given = self._bands(numbers), offsets[:, self.order].T
-        found = given.copy()
-        for k in range(1, self.width + 1):
-            found[:-k] += bands[k, :-k] * given[k:]
-        return (found.T * np.exp(numbers[:, : self.size]))[:, self._place]
+        """Return u from L^-T u."""
+        from pymc_arm.models.fields.kernels import gather
+
+        return gather(self._starts, self._rows, numbers, offsets[:, self.order])[:, self._place]
 
     def pull_back(
         self, numbers: np.ndarray, noise: np.ndarray, offsets: np.ndarray, slopes: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradients in u and in the numbers, of log f + log |dx / du|."""
-        bands, width, size = self._bands(numbers), self.width, self.size
-        solved = np.ascontiguousarray(slopes[:, self.order].T)
-        for place in range(1, size):
-            for k in range(1, min(width, place) + 1):
-                solved[place] -= bands[k, place - k] * solved[place - k]
-        to_noise = solved.T * np.exp(-numbers[:, :size])
-        to_numbers = np.zeros((len(numbers), width + 1, size))
-        to_numbers[:, 0] = -to_noise * noise[:, self.order] - 1.0
-        given = offsets[:, self.order].T
-        for k in range(1, width + 1):
-            to_numbers[:, k, :-k] = -(given[k:] * solved[:-k]).T
-        return to_noise[:, self._place], to_numbers.reshape(len(numbers), -1)
+        """Return the gradients in u and in the numbers, of log f + log |dx / du|.
 
-    def _bands(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the diagonals below the main one, (width + 1, coordinates, size)."""
-        rows = numbers.reshape(-1, self.width + 1, self.size)
-        return np.ascontiguousarray(rows.transpose(1, 2, 0))
+        ``slopes`` are those in x, and ``offsets`` is L^-T u.
+        """
+        from pymc_arm.models.fields.kernels import pull_back
 
-    def fill(self, rows: np.ndarray, columns: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Return precisions from values at places of the pattern, both triangles, (size, places)."""
-        first, second = self._place[rows], self._place[columns]
-        result = np.zeros((len(values), self.width + 1, self.size))
-        for sign in (1, -1):
-            lower = sign * (first - second) >= (0 if sign == 1 else 1)
-            distance = np.abs(first - second)[lower]
-            start = np.minimum(first, second)[lower]
-            share = np.where(distance == 0, 1.0, 0.5)
-            np.add.at(result, (slice(None), distance, start), share * values[:, lower])
-        return result
-
-    def diagonal_of(self, precisions: np.ndarray) -> np.ndarray:
-        """Return a view of the diagonals, (size, coordinates)."""
-        return precisions[:, 0]
+        given = (part[:, self.order] for part in (noise, offsets, slopes))
+        to_noise, to_numbers = pull_back(self._starts, self._rows, numbers, *given)
+        return to_noise[:, self._place], to_numbers

@@ -5,8 +5,6 @@ density of few variables: its summit is found, then points around it, and polyno
 conditional modes and covariances there make the view (:mod:`view`). A Gaussian in that view is q.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from pymc_arm.errors import PathError
@@ -17,7 +15,7 @@ from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget
 
-__all__ = ["FieldFit", "fit_field_view"]
+__all__ = ["fit_field_view"]
 
 PRIOR_DRAWS = 200
 # Parameters that are looked at before the best of them climb.
@@ -37,20 +35,12 @@ DEGREES = (4, 4, 3)
 DIFFERENT = 0.1
 
 
-@dataclass(frozen=True)
-class FieldFit:
-    """The view, and mean and factor of a Gaussian of the parameters in it."""
-
-    view: FieldView
-    mean: np.ndarray
-    factor: np.ndarray
-    evaluations: int
-
-
 def fit_field_view(
     path: GenericPath, target: SharedTarget, rng: np.random.Generator
-) -> FieldFit | None:
+) -> tuple[FieldView, int] | None:
     """Return the view of a model with a Gaussian field, or None if it has none.
+
+    Also how many gradients it took. Whitened parameters are about standard normal in it.
 
     Parameters
     ----------
@@ -82,7 +72,7 @@ def fit_field_view(
     _check_mode(conditional, marginal, summit, inside)
     mean, factor = marginal.survey(rng, summit)
     field_map = marginal.interpolate(mean, factor)
-    return FieldFit(FieldView(target, field_map), mean, factor, conditional.evaluations)
+    return FieldView(target, field_map), conditional.evaluations
 
 
 class _Marginal:
@@ -101,7 +91,7 @@ class _Marginal:
         found = self.conditional.find_modes(parameters, self._nearest(parameters))
         good = np.isfinite(found.log_marginal)
         if good.any():
-            kept = Modes(found.points[good], found.precisions[good], found.log_marginal[good])
+            kept = Modes(found.points[good], found.numbers[good], found.log_marginal[good])
             self._found.append((parameters[good], kept))
         return found.log_marginal
 
@@ -186,8 +176,8 @@ class _Marginal:
         if near.sum() < 1.2 * len(powers):
             powers = monomials(len(mean), 1)
         modes = np.concatenate([m.points for _, m in self._found])[near]
-        precisions = np.concatenate([m.precisions for _, m in self._found])[near]
-        both = np.concatenate([modes, conditional.factor.pack(precisions)], axis=1)
+        numbers = np.concatenate([m.numbers for _, m in self._found])[near]
+        both = np.concatenate([modes, numbers], axis=1)
         design = np.stack([np.prod(whitened[near][:, list(p)], axis=1) for p in powers], axis=1)
         weights = (np.exp(0.25 * (values[near] - values[near].max())) + 1e-2)[:, None]
         fitted = np.linalg.lstsq(design * weights, both * weights, rcond=1e-10)[0]

@@ -14,13 +14,13 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from pymc_arm.models.fields.factors import BandFactor, MatrixFactor
+from pymc_arm.models.fields.factors import SparseFactor
 from pymc_arm.models.reference.target import SharedTarget, View
 
 __all__ = ["FieldMap", "FieldView", "monomials"]
 
 # Elements of the numbers of a factor that are held at once.
-LARGEST = 4_000_000
+LARGEST = 1_000_000
 
 
 def monomials(count: int, degree: int) -> list[tuple[int, ...]]:
@@ -36,28 +36,29 @@ def monomials(count: int, degree: int) -> list[tuple[int, ...]]:
 class FieldMap:
     """The polynomials: of modes and of the numbers of a factor.
 
-    ``coefficients`` are (monomials, field + numbers), in parameters (t - center) / whitener, cut to
-    ``-reach ... reach``: beyond, polynomials would go anywhere.
+    ``coefficients`` are (monomials, field + numbers), in whitened parameters z, t = center +
+    whitener z, cut to ``-reach ... reach``: beyond, polynomials would go anywhere.
     """
 
     field: np.ndarray
     parameters: np.ndarray
-    factor: BandFactor | MatrixFactor
+    factor: SparseFactor
     center: np.ndarray
     whitener: np.ndarray
     reach: float
     powers: tuple[tuple[int, ...], ...]
     coefficients: np.ndarray
 
-    def design(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the monomials at parameters, (size, monomials), and cut parameters, whitened."""
-        whitened = np.linalg.solve(self.whitener, (parameters - self.center).T).T
+    def at(self, whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the modes, and the numbers of the factor."""
         cut = np.clip(whitened, -self.reach, self.reach)
         columns = [np.prod(cut[:, list(power)], axis=1) for power in self.powers]
-        return np.stack(columns, axis=1), whitened
+        found = np.stack(columns, axis=1) @ self.coefficients
+        return found[:, : len(self.field)], found[:, len(self.field) :]
 
-    def slopes(self, whitened: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the gradient in the parameters of a sum of monomials with weights of each row."""
+    def slopes(self, whitened: np.ndarray, to_found: np.ndarray) -> np.ndarray:
+        """Return the gradient in whitened parameters from that in modes and numbers."""
+        weights = to_found @ self.coefficients.T
         cut = np.clip(whitened, -self.reach, self.reach)
         result = np.zeros_like(whitened)
         for number, power in enumerate(self.powers):
@@ -67,11 +68,11 @@ class FieldMap:
                 slope = power.count(variable) * np.prod(cut[:, rest], axis=1)
                 result[:, variable] += weights[:, number] * slope
         result[np.abs(whitened) > self.reach] = 0.0
-        return np.linalg.solve(self.whitener.T, result.T).T
+        return result
 
 
 class FieldView:
-    """A target in parameters and standardized fields.
+    """A target in whitened parameters and standardized fields.
 
     Parameters
     ----------
@@ -85,6 +86,7 @@ class FieldView:
         self.target, self.map = target, field_map
         self.inner = View(target, np.zeros(target.dimension))
         self.shares = self.inner.shares
+        self._log_volume = float(np.linalg.slogdet(field_map.whitener)[1])
         self._rows = max(1, LARGEST // field_map.coefficients.shape[1])
 
     @property
@@ -101,26 +103,23 @@ class FieldView:
         return values, gradients
 
     def _evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        own, split = self.map, len(self.map.field)
+        own = self.map
         with np.errstate(all="ignore"):
-            parameters, noise = points[:, own.parameters], points[:, own.field]
-            design, whitened = own.design(parameters)
-            found = design @ own.coefficients
-            modes, numbers = found[:, :split], found[:, split:]
+            whitened, noise = points[:, own.parameters], points[:, own.field]
+            modes, numbers = own.at(whitened)
             offsets = own.factor.spread(numbers, noise)
-            inside = points.copy()
+            inside = np.empty_like(points)
+            inside[:, own.parameters] = own.center + whitened @ own.whitener.T
             inside[:, own.field] = modes + offsets
             usable = np.isfinite(inside).all(axis=1)
-            values, slopes = np.full(len(points), -np.inf), np.zeros_like(points)
-            values[usable], slopes[usable] = self.inner(inside[usable])
-            to_noise, to_numbers = own.factor.pull_back(
-                numbers, noise, offsets, slopes[:, own.field]
-            )
-            weights = np.concatenate([slopes[:, own.field], to_numbers], axis=1)
-            gradients = slopes
-            gradients[:, own.parameters] += own.slopes(whitened, weights @ own.coefficients.T)
-            gradients[:, own.field] = to_noise
-            values = values + own.factor.log_volume(numbers)
+            values, gradients = np.full(len(points), -np.inf), np.zeros_like(points)
+            values[usable], gradients[usable] = self.inner(inside[usable])
+            slopes = gradients[:, own.field]
+            to_noise, to_numbers = own.factor.pull_back(numbers, noise, offsets, slopes)
+            direct = gradients[:, own.parameters] @ own.whitener
+            through = own.slopes(whitened, np.concatenate([slopes, to_numbers], axis=1))
+            gradients[:, own.parameters], gradients[:, own.field] = direct + through, to_noise
+            values = values + own.factor.log_volume(numbers) + self._log_volume
         wrong = ~np.isfinite(gradients).all(axis=1) | ~np.isfinite(values)
         values[wrong], gradients[wrong] = -np.inf, 0.0
         return values, gradients
@@ -142,31 +141,35 @@ class FieldView:
 
     def from_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the view, and log |dx / dy|."""
+        own = self.map
         inside, more = self.inner.from_model(points)
-        result, log_volume = inside.copy(), np.empty(len(points))
-        for part, modes, numbers in self._parts(inside):
-            offsets = inside[part][:, self.map.field] - modes
-            result[part, self.map.field] = self.map.factor.gather(numbers, offsets)
-            log_volume[part] = self.map.factor.log_volume(numbers)
-        return result, log_volume + more
+        result, log_volume = np.empty_like(inside), np.empty(len(points))
+        shifted = inside[:, own.parameters] - own.center
+        result[:, own.parameters] = np.linalg.solve(own.whitener, shifted.T).T
+        for part, modes, numbers in self._parts(result[:, own.parameters]):
+            offsets = inside[part][:, own.field] - modes
+            result[part, own.field] = own.factor.gather(numbers, offsets)
+            log_volume[part] = own.factor.log_volume(numbers)
+        return result, log_volume + more + self._log_volume
 
     def near_zero(self, rng: np.random.Generator, size: int, reach: float) -> np.ndarray:
         """Return points of the view that are near zero in the coordinates of the model."""
         return self.from_model(self.inner.to_model(self.inner.near_zero(rng, size, reach))[0])[0]
 
     def _to_inner(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        result, log_volume = points.copy(), np.empty(len(points))
+        own = self.map
+        result, log_volume = np.empty_like(points), np.empty(len(points))
+        whitened = points[:, own.parameters]
+        result[:, own.parameters] = own.center + whitened @ own.whitener.T
         with np.errstate(all="ignore"):
-            for part, modes, numbers in self._parts(points):
-                noise = points[part][:, self.map.field]
-                result[part, self.map.field] = modes + self.map.factor.spread(numbers, noise)
-                log_volume[part] = self.map.factor.log_volume(numbers)
-        return result, log_volume
+            for part, modes, numbers in self._parts(whitened):
+                noise = points[part][:, own.field]
+                result[part, own.field] = modes + own.factor.spread(numbers, noise)
+                log_volume[part] = own.factor.log_volume(numbers)
+        return result, log_volume + self._log_volume
 
-    def _parts(self, points: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def _parts(self, whitened: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield parts of the rows, with the modes and the numbers of the factor of each."""
-        split = len(self.map.field)
-        for first in range(0, len(points), self._rows):
+        for first in range(0, len(whitened), self._rows):
             part = slice(first, first + self._rows)
-            found = self.map.design(points[part][:, self.map.parameters])[0] @ self.map.coefficients
-            yield part, found[:, :split], found[:, split:]
+            yield part, *self.map.at(whitened[part])

@@ -17,8 +17,9 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.errors import ModelError, PathError
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.elimination import Marginalize
+from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.path import GenericPath
-from pymc_arm.models.reference.fit import Reference, fit_field_reference, fit_reference
+from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.groups import GroupTarget, find_groups
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.models.reference.quantiles import find_quantiles

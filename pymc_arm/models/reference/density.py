@@ -13,7 +13,7 @@ import scipy
 from pymc_arm.models.fields.view import FieldView
 from pymc_arm.models.reference.target import View
 
-__all__ = ["Chart", "Component", "StudentMixture"]
+__all__ = ["Chart", "Component", "ProductDensity", "StudentMixture"]
 
 
 class Chart:
@@ -24,17 +24,20 @@ class Chart:
     view
         The target in its own coordinates.
     center, factor
-        The affine map; L is square and need not be triangular.
+        The affine map; L is square and need not be triangular, or it is the diagonal of one.
     """
 
     def __init__(self, view: View | FieldView, center: np.ndarray, factor: np.ndarray) -> None:
         self.view, self.center, self.factor = view, center, factor
-        self.log_volume = float(np.linalg.slogdet(factor)[1])
+        self._diagonal = factor.ndim == 1
+        volume = np.log(factor).sum() if self._diagonal else np.linalg.slogdet(factor)[1]
+        self.log_volume = float(volume)
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f and its gradient at points w."""
         values, gradients = self.view(self.to_view(points))
-        return values + self.log_volume, gradients @ self.factor
+        slopes = gradients * self.factor if self._diagonal else gradients @ self.factor
+        return values + self.log_volume, slopes
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f at points w."""
@@ -42,10 +45,12 @@ class Chart:
 
     def to_view(self, points: np.ndarray) -> np.ndarray:
         """Return y."""
-        return self.center + points @ self.factor.T
+        return self.center + (points * self.factor if self._diagonal else points @ self.factor.T)
 
     def from_view(self, points: np.ndarray) -> np.ndarray:
         """Return w."""
+        if self._diagonal:
+            return np.asarray((points - self.center) / self.factor)
         whitened: np.ndarray = np.linalg.solve(self.factor, (points - self.center).T).T
         return whitened
 
@@ -123,3 +128,39 @@ class StudentMixture:
         shares = np.exp(columns - values[:, None])
         scores = sum(shares[:, k, None] * score for k, (_, score) in enumerate(parts))
         return values, np.asarray(scores)
+
+
+@dataclass(frozen=True)
+class ProductDensity:
+    """A mixture of some coordinates, and a Student-t of the others, independent of it.
+
+    ``first`` are the coordinates of the mixture.
+    """
+
+    first: np.ndarray
+    mixture: StudentMixture
+    others: Component
+
+    @property
+    def dimension(self) -> int:
+        """The number of coordinates."""
+        return self.mixture.dimension + len(self.others.mean)
+
+    @cached_property
+    def _second(self) -> np.ndarray:
+        return np.setdiff1d(np.arange(self.dimension), self.first)
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw points, (size, dimension)."""
+        points = np.empty((size, self.dimension))
+        points[:, self.first] = self.mixture.draw(rng, size)
+        points[:, self._second] = self.others.draw(rng, size)
+        return points
+
+    def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log-density and its gradient."""
+        values, scores = np.zeros(len(points)), np.empty_like(points)
+        for own, part in ((self.first, self.mixture), (self._second, self.others)):
+            more, scores[:, own] = part(points[:, own])
+            values += more
+        return values, scores

@@ -14,10 +14,14 @@ import numpy as np
 from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
 from pymc_arm.estimation.approximation.covariance import score_covariance
-from pymc_arm.models.fields.fit import fit_field_view
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
-from pymc_arm.models.reference.density import Chart, Component, StudentMixture
+from pymc_arm.models.reference.density import (
+    Chart,
+    Component,
+    ProductDensity,
+    StudentMixture,
+)
 from pymc_arm.models.reference.groups import Focus, GroupTarget
 from pymc_arm.models.reference.hamiltonian import Sweeps, move
 from pymc_arm.models.reference.laplace import Laplace, laplace
@@ -40,8 +44,9 @@ __all__ = [
     "Reference",
     "assess",
     "find_shares",
-    "fit_field_reference",
     "fit_reference",
+    "fit_rounds",
+    "measure_overlap",
 ]
 
 PRIOR_DRAWS = 400
@@ -90,7 +95,7 @@ class Reference:
     shares: np.ndarray
     center: np.ndarray
     factor: np.ndarray
-    mixture: StudentMixture
+    mixture: StudentMixture | ProductDensity
     overlap: float
     log_evidence: float
     evaluations: int
@@ -140,37 +145,6 @@ def fit_reference(
         return _fit_reference(path, rng, starts, target)
 
 
-def fit_field_reference(
-    path: GenericPath, target: SharedTarget, rng: np.random.Generator | None = None
-) -> Reference | None:
-    """Fit q to the posterior of a model with a Gaussian field, where its field is standardized.
-
-    Returns None if the model has no field with few parameters.
-
-    Raises
-    ------
-    PathError
-        If it has one, and no view of it could be made.
-    """
-    rng = np.random.default_rng(20160713) if rng is None else rng
-    with one_blas_thread(), np.errstate(all="ignore"):
-        found = fit_field_view(path, target, rng)
-        if found is None:
-            return None
-        parameters, dimension = found.view.map.parameters, target.dimension
-        center, factor = np.zeros(dimension), np.eye(dimension)
-        center[parameters], factor[np.ix_(parameters, parameters)] = found.mean, found.factor
-        none, freedom = np.zeros((0, dimension)), max(LARGE_FREEDOM, dimension)
-        fit = Fit(Chart(found.view, center, factor), freedom, none, none, 0.0, 0)
-        best = assess(rng, found.view, [fit])
-        evaluations = found.evaluations
-        if best.overlap < ENOUGH:
-            fits = _rounds(rng, [fit], FEWEST)
-            evaluations += fits[0].evaluations
-            best = max(best, assess(rng, found.view, fits), key=lambda each: each.overlap)
-        return replace(best, evaluations=evaluations, field=found.view.map)
-
-
 def _fit_reference(
     path: GenericPath, rng: np.random.Generator, starts: int, target: SharedTarget | None
 ) -> Reference:
@@ -195,7 +169,7 @@ def _fit_reference(
     if _may_be_normal(target, fits):
         best = assess(rng, view, [replace(fits[0], freedom=LARGE_FREEDOM)])
     if best is None or not best.overlap > NORMAL:
-        fits = _rounds(rng, fits, size)
+        fits = fit_rounds(rng, fits, size)
         near = _model_points(fits)
         target.check(near)
         target.look_around(near)
@@ -203,7 +177,7 @@ def _fit_reference(
     if len(target.coordinates) and best.overlap < GOOD_OVERLAP:
         view = target.view(find_shares(target, fits[0]))
         if (view.shares != shares).any():
-            others = _rounds(rng, [_change_view(view, fit, prior) for fit in fits], size)
+            others = fit_rounds(rng, [_change_view(view, fit, prior) for fit in fits], size)
             evaluations += sum(fit.evaluations for fit in fits)
             best = max(best, assess(rng, view, others), key=lambda each: each.overlap)
             fits = others
@@ -226,6 +200,7 @@ def _may_be_normal(target: SharedTarget, fits: list[Fit]) -> bool:
 
 def _polish(rng: np.random.Generator, target: SharedTarget, found: Reference) -> Reference:
     """Return the same reference with a mixture of more components, if that fits better."""
+    assert isinstance(found.mixture, StudentMixture)
     chart = Chart(target.view(found.shares), found.center, found.factor)
     mixture, overlap, log_evidence, evaluations = polish(rng, chart, found.mixture, ENOUGH)
     return replace(
@@ -250,7 +225,7 @@ def _model_points(fits: list[Fit]) -> np.ndarray:
     return np.concatenate([view.to_model(points)[0] for view, points in views])
 
 
-def _rounds(rng: np.random.Generator, fits: list[Fit], size: int) -> list[Fit]:
+def fit_rounds(rng: np.random.Generator, fits: list[Fit], size: int) -> list[Fit]:
     """Fit each component again, until the posterior is reached or draws get no nearer to it."""
     for _ in range(ROUNDS):
         before = [fit.beta for fit in fits]
@@ -263,21 +238,30 @@ def _rounds(rng: np.random.Generator, fits: list[Fit], size: int) -> list[Fit]:
 def assess(rng: np.random.Generator, view: View | FieldView, fits: list[Fit]) -> Reference:
     """Combine the components, and see how well fresh draws fit."""
     chart, mixture = combine(view, fits)
-    draws = mixture.draw(rng, TRIAL_DRAWS)
-    with np.errstate(invalid="ignore"):
-        ratio = chart.log_density(draws) - mixture(draws)[0]
-    ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+    overlap, log_evidence = measure_overlap(rng, chart, mixture)
+    none = np.zeros(0, dtype=int)
     return Reference(
         view.shares,
         chart.center,
         chart.factor,
         mixture,
-        effective_share(ratio),
-        float(np.logaddexp.reduce(ratio) - np.log(len(ratio))),
+        overlap,
+        log_evidence,
         0,
         len(fits),
-        np.zeros(0, dtype=int),
+        none,
     )
+
+
+def measure_overlap(
+    rng: np.random.Generator, chart: Chart, density: StudentMixture | ProductDensity
+) -> tuple[float, float]:
+    """Return the effective share of fresh draws of a density, and what they estimate."""
+    draws = density.draw(rng, TRIAL_DRAWS)
+    with np.errstate(invalid="ignore"):
+        ratio = chart.log_density(draws) - density(draws)[0]
+    ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+    return effective_share(ratio), float(np.logaddexp.reduce(ratio) - np.log(len(ratio)))
 
 
 def _start(view: View, found: Laplace) -> Fit:

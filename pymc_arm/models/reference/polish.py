@@ -6,12 +6,13 @@ fits, the run needs no moves (Cappe et al. 2008, adaptive importance sampling).
 """
 
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
 from pymc_arm.algorithm.resampling import SCHEMES, effective_share, log_mean_exp, normalize
 from pymc_arm.estimation.approximation.mixture import Mixture
-from pymc_arm.models.reference.density import Chart, Component, StudentMixture
+from pymc_arm.models.reference.density import Component, StudentMixture
 
 __all__ = ["LARGEST_POLISHED", "polish"]
 
@@ -30,8 +31,15 @@ INFLATION = 1.15
 KEPT = 0.2
 
 
+class Target(Protocol):
+    """What a mixture is fitted to: a chart, or a part of one."""
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f at points."""
+
+
 def polish(
-    rng: np.random.Generator, chart: Chart, mixture: StudentMixture, enough: float
+    rng: np.random.Generator, chart: Target, mixture: StudentMixture, enough: float
 ) -> tuple[StudentMixture, float, float, int]:
     """Return a mixture that fits better, if one is found.
 
@@ -62,7 +70,7 @@ def polish(
         if present[1] > enough:
             break
         effective = present[1] * DRAWS
-        components = int(effective // (EFFECTIVE_EACH * chart.center.size))
+        components = int(effective // (EFFECTIVE_EACH * mixture.dimension))
         if components < 1:
             break
         points = draws[SCHEMES["systematic"](rng, normalize(ratio), DRAWS)]
@@ -81,7 +89,7 @@ def polish(
 
 
 def _weigh(
-    rng: np.random.Generator, chart: Chart, mixture: StudentMixture
+    rng: np.random.Generator, chart: Target, mixture: StudentMixture
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return draws, and log f - log q at them."""
     draws = mixture.draw(rng, DRAWS)

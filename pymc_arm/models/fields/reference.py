@@ -1,0 +1,141 @@
+"""The reference q of a posterior with a Gaussian field, where its field is standardized.
+
+q is a mixture of the parameters, fitted to their density with the field integrated out by Laplace's
+method, times a density of the standardized field that is close to a standard normal one: its centre
+and widths are those that particles show.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
+from pymc_arm.errors import PathError
+from pymc_arm.models.fields.fit import fit_field_view
+from pymc_arm.models.fields.view import FieldView
+from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.density import Chart, Component, ProductDensity, StudentMixture
+from pymc_arm.models.reference.fit import ENOUGH, Reference, measure_overlap
+from pymc_arm.models.reference.hamiltonian import move
+from pymc_arm.models.reference.polish import polish
+from pymc_arm.models.reference.target import SharedTarget
+from pymc_arm.models.reference.tempered import furthest
+from pymc_arm.running.processors import one_blas_thread
+
+__all__ = ["fit_field_reference"]
+
+# Particles that show the centre and the widths of the standardized field, draws for each of them,
+# the share of these that must be effective, and sweeps over them.
+PARTICLES, DRAWS_EACH, SMALLEST_SHARE_LEFT, SWEEPS = 200, 4, 0.25, 4
+ROUNDS = 2
+# How far widths are from one at most: then the field is not what it was taken for.
+WIDTHS = (0.5, 2.0)
+# Degrees of freedom: of the parameters, whose tails may be long, and of the field, in units of its
+# size: in many dimensions draws must not differ in distance by more than the posterior does. With
+# one for each dimension 74 % of the draws were effective on 100 weights of a Gaussian process, and
+# 90 % of normal ones.
+FREEDOM, FIELD_FREEDOM, PER_DIMENSION = 8.0, 200.0, 8.0
+
+
+@dataclass(frozen=True)
+class _Density:
+    """A chart, q in it, and how well fresh draws fit."""
+
+    chart: Chart
+    density: ProductDensity
+    overlap: float
+    log_evidence: float
+
+
+def fit_field_reference(
+    path: GenericPath, target: SharedTarget, rng: np.random.Generator | None = None
+) -> Reference | None:
+    """Fit q to the posterior of a model with a Gaussian field.
+
+    Returns None if the model has no field with few parameters.
+
+    Raises
+    ------
+    PathError
+        If it has one, and no view of it could be made.
+    """
+    rng = np.random.default_rng(20160713) if rng is None else rng
+    with one_blas_thread(), np.errstate(all="ignore"):
+        found = fit_field_view(path, target, rng)
+        if found is None:
+            return None
+        view, evaluations = found
+        dimension = target.dimension
+        best = _with_mixture(rng, Chart(view, np.zeros(dimension), np.ones(dimension)))
+        latest = best
+        for _ in range(ROUNDS):
+            if latest.overlap > ENOUGH:
+                break
+            chart, more = _adjust(rng, latest)
+            evaluations += more
+            latest = _with_mixture(rng, chart)
+            best = max(best, latest, key=lambda each: each.overlap)
+        if not np.isfinite(best.log_evidence):
+            raise PathError("The reference that was fitted does not meet the posterior.")
+        return Reference(
+            view.shares,
+            best.chart.center,
+            best.chart.factor,
+            best.density,
+            best.overlap,
+            best.log_evidence,
+            evaluations,
+            1,
+            np.zeros(0, dtype=int),
+            field=view.map,
+        )
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """The density of the parameters where the field is at its centre."""
+
+    chart: Chart
+    parameters: np.ndarray
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f at parameters, in the chart."""
+        whole = np.zeros((len(points), len(self.chart.center)))
+        whole[:, self.parameters] = points
+        return self.chart.log_density(whole)
+
+
+def _with_mixture(rng: np.random.Generator, chart: Chart) -> _Density:
+    """Fit a mixture of the parameters, and see how well draws fit."""
+    assert isinstance(chart.view, FieldView)
+    parameters = chart.view.map.parameters
+    count, size = len(parameters), len(chart.center) - len(parameters)
+    start = StudentMixture((Component(0.0, np.zeros(count), None, FREEDOM),))
+    mixture = polish(rng, _Slice(chart, parameters), start, ENOUGH)[0]
+    freedom = max(FIELD_FREEDOM, PER_DIMENSION * size)
+    density = ProductDensity(parameters, mixture, Component(0.0, np.zeros(size), None, freedom))
+    return _Density(chart, density, *measure_overlap(rng, chart, density))
+
+
+def _adjust(rng: np.random.Generator, found: _Density) -> tuple[Chart, int]:
+    """Return a chart in which particles of the field are centred, of width one.
+
+    Where they are is known from their scores too: for a normal density x + b^2 times the score is
+    its mean, without noise.
+    """
+    chart, density = found.chart, found.density
+    draws = density.draw(rng, DRAWS_EACH * PARTICLES)
+    ratio = chart.log_density(draws) - density(draws)[0]
+    ratio = np.where(np.isnan(ratio), -np.inf, ratio)
+    if not np.isfinite(ratio).any():
+        raise PathError("The reference that was fitted does not meet the posterior.")
+    beta = furthest(lambda end: effective_share(end * ratio), 0.0, SMALLEST_SHARE_LEFT)
+    chosen = SCHEMES["systematic"](rng, normalize(beta * ratio), PARTICLES)
+    swept = move(rng, chart, draws[chosen], SWEEPS)
+    spread, slopes = swept.points.std(axis=0), swept.gradients.std(axis=0)
+    widths = np.clip(np.sqrt(spread / np.maximum(slopes, 1e-12)), *WIDTHS)
+    shift = swept.points.mean(axis=0) + widths**2 * swept.gradients.mean(axis=0)
+    parameters = density.first
+    shift[parameters], widths[parameters] = 0.0, 1.0
+    moved = Chart(chart.view, chart.to_view(shift[None])[0], chart.factor * widths)
+    return moved, len(draws) + swept.evaluations

@@ -32,6 +32,10 @@ class Ladder(Protocol):
     def direct(self) -> bool:
         """Whether draws of q, weighed, are all that is needed."""
 
+    @property
+    def searched(self) -> bool:
+        """Whether other modes were looked for when q was fitted."""
+
     def score(self, points: np.ndarray) -> np.ndarray:
         """Return the gradient of log f at points of the space that particles live in."""
 

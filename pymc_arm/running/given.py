@@ -28,13 +28,13 @@ from pymc_arm.estimation.spaces import Refinable
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.running.chains import Chain
 from pymc_arm.running.processors import one_blas_thread
-from pymc_arm.running.run import (
+from pymc_arm.running.refining import (
     SMALLEST_CLOUD,
-    Outcome,
     bridge_mapper,
     describe_modes,
     draw_prior,
 )
+from pymc_arm.running.run import Outcome
 from pymc_arm.running.summary import RunSummary
 
 __all__ = ["MOST_COLUMNS", "Given", "Part", "bridge_draws", "cut_draws"]

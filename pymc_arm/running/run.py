@@ -8,7 +8,6 @@ the chains of many runs can be in flight together (:mod:`pymc_arm.comparison.run
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
@@ -16,43 +15,31 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.algorithm.path import Path
-from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.errors import TimeLimitError
-from pymc_arm.estimation.bridge import Bridge
-from pymc_arm.estimation.estimate import stands
-from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
-from pymc_arm.estimation.modes import MOST_SUMMITS, Summit, search_modes
-from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
-from pymc_arm.estimation.spaces import Refinable, Searchable, StartedElsewhere
-from pymc_arm.estimation.starts import survey_size
+from pymc_arm.estimation.ladder import Ladder
+from pymc_arm.estimation.spaces import Refinable
 from pymc_arm.results import Estimates, Evidence, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
 from pymc_arm.running.chains import Chain, Task
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
 from pymc_arm.running.checkpoint.identity import versions
 from pymc_arm.running.checkpoint.journal import Journal, Manifest, open_journal, read_manifest
-from pymc_arm.running.forked import can_fork, map_forked
 from pymc_arm.running.memory import check_memory
 from pymc_arm.running.options import Options
 from pymc_arm.running.pilot import Replay, pilot
-from pymc_arm.running.placement import Placement, placement_of
 from pymc_arm.running.processors import available_cores, one_blas_thread
+from pymc_arm.running.refining import refine_run
 from pymc_arm.running.summary import RunSummary
 
-__all__ = ["INTERRUPTION", "Outcome", "PathRun", "bridge_mapper", "describe_modes", "run_path"]
+__all__ = ["INTERRUPTION", "Outcome", "PathRun", "run_path"]
 
-# Fewer draws than this can't tell how well an approximation fits.
-SMALLEST_CLOUD = 50
 # What target_se may ask for; an error that is not small then has another cause than few chains.
 LARGEST_CHAINS = 1000
 # How many times as many chains as there are target_se adds at once, and what it adds to the square
 # root law, since the error is itself an estimate.
 LARGEST_GROWTH = 1.0
 MARGIN = 1.2
-# Where the search has found nearly as many summits as it keeps, there may be many more: those that
-# particles have missed are not repaired then. Six coordinates with two places each have 64.
-CROWDED = 0.9
 # What ended a run that the user stopped, by Ctrl-C or by the button of a notebook.
 INTERRUPTION = "interruption"
 
@@ -157,7 +144,7 @@ class PathRun:
             with one_blas_thread():
                 generators = self._spare.spawn(len(self._finished))
                 try:
-                    self._refined, self._searched = _refine(
+                    self._refined, self._searched = refine_run(
                         self._path, self._finished, generators, self._workers
                     )
                 except KeyboardInterrupt:
@@ -285,110 +272,6 @@ def _open(
         **identity(),
     }
     return open_journal(options.directory, Manifest(parts), options.resume), root
-
-
-def _refine(
-    path: Path, chains: list[Chain], generators: Sequence[np.random.Generator], workers: int
-) -> tuple[list[Chain], dict[str, Any]]:
-    """Add a bridge estimate to each chain, if the path has a continuous space for it.
-
-    Returns the chains, and what a search for modes has found.
-    """
-    if any(chain.particles is None for chain in chains):
-        return chains, {}
-    clouds = [chain.particles for chain in chains]
-    if isinstance(path, Searchable):
-        return chains, path.search(clouds, estimate_chains(chains).sampling)
-    if not isinstance(path, Refinable):
-        return chains, {}
-    spaces = path.spaces(clouds[0])
-    if not spaces or path.count(clouds[0]) < SMALLEST_CLOUD:
-        return chains, {}
-    founders = [chain.founders for chain in chains]
-    map_fn = bridge_mapper(path, workers, len(chains))
-    # The same starting points in every run: whether a mode is found is no matter of luck.
-    rng = np.random.default_rng(0)
-    log_evidence = log_mean_exp(np.array([chain.log_evidence for chain in chains]))
-    prior = draw_prior(path, survey_size(spaces[0].work), rng)
-    score = path.score if isinstance(path, Ladder) else None
-    walk = isinstance(path, StartedElsewhere)
-    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng, score, walk=walk)
-    if _needs_no_fit(path, chains, clouds[0]) and not any(s.missed for s in summits):
-        assert isinstance(path, Ladder)
-        bridges = _over_the_steps(path, chains)
-        if stands(bridges):
-            refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
-            return refined, describe_modes(summits, bridges)
-    bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
-    if not stands(bridges) and isinstance(path, Ladder):
-        found = _over_the_steps(path, chains)
-        if stands(found):
-            pairs = zip(found, bridges, strict=True)
-            bridges = [replace(f, modes_share=b.modes_share) for f, b in pairs]
-    refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
-    return refined, describe_modes(summits, bridges)
-
-
-def _needs_no_fit(path: Path, chains: Sequence[Chain], particles: Any) -> bool:
-    """Whether bridges over the steps are all there is to do.
-
-    That is so where q fits, and where a chain has too few families for another density to be fitted
-    to them. A model of 777 coordinates lost 19 of 142 CPU seconds in trying.
-    """
-    if not isinstance(path, Ladder) or path.direct:
-        return isinstance(path, Ladder)
-    points = path.continuous(particles) if isinstance(path, Refinable) else None
-    families = min(len(np.unique(chain.founders)) for chain in chains)
-    return points is not None and families < 2 * points.shape[1]
-
-
-def draw_prior(path: Path, size: int, rng: np.random.Generator) -> Any:
-    """Return prior draws, wherever the path itself starts."""
-    if isinstance(path, StartedElsewhere):
-        return path.prior_particles(rng, size)
-    return path.initialize(rng, size)[0]
-
-
-def _over_the_steps(path: Ladder, chains: Sequence[Chain]) -> list[Bridge]:
-    """Return bridges over every step of the chains."""
-    if path.direct and all(len(chain.run.history) == 1 for chain in chains):
-        return [weigh_draws(np.array(chain.run.history[0].log_ratios)) for chain in chains]
-    return [
-        bridge_ladder(*path.rungs(chain.run, chain.particles), chain.founders) for chain in chains
-    ]
-
-
-def bridge_mapper(path: Path, workers: int, count: int) -> MapFunction:
-    """Return what makes so many bridges of a path at the same time, where that suits it."""
-    placement = placement_of(path)
-    workers = 1 if placement is Placement.SERIAL else min(workers, max(count, 2))
-
-    def map_fn(function: Callable[[int], Bridge], count: int) -> list[Bridge]:
-        if workers > 1 and placement.forks and can_fork():
-            return map_forked(function, count, workers)
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, range(count)))
-
-    return map_fn
-
-
-def describe_modes(summits: Sequence[Summit], bridges: Sequence[Bridge]) -> dict[str, Any]:
-    """Return what is to be recorded of modes: those found, repaired, or missed for good."""
-    missed = [summit for summit in summits if summit.missed]
-    found: dict[str, Any] = {"modes_found": len(summits)}
-    if not missed:
-        return found
-    shares = np.array([bridge.modes_share for bridge in bridges])
-    if np.isnan(shares).any() or len(summits) >= CROWDED * MOST_SUMMITS:
-        worst = max(missed, key=lambda summit: summit.log_mass)
-        return found | {
-            "missed_log_mass": worst.log_mass,
-            "missed_expected_share": worst.expected_share,
-            "missed_found_share": worst.found_share,
-        }
-    if np.max(shares) >= NEGLIGIBLE_SHARE:
-        found |= {"repaired_modes": len(missed), "repaired_share": float(np.mean(shares))}
-    return found
 
 
 def _nothing_finished(options: Options) -> str:

@@ -47,7 +47,8 @@ from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
 from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws
 from pymc_arm.running.processors import one_blas_thread
-from pymc_arm.running.run import Outcome, bridge_mapper, describe_modes, draw_prior
+from pymc_arm.running.refining import bridge_mapper, describe_modes, draw_prior
+from pymc_arm.running.run import Outcome
 from pymc_arm.running.summary import RunSummary
 
 __all__ = ["carry_draws", "effective_number"]

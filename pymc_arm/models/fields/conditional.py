@@ -208,9 +208,9 @@ class Conditional:
         for first in range(0, colors, group):
             some = np.arange(first, min(first + group, colors))
             shifted = np.repeat(points[None], len(some), axis=0)
-            for number, color in enumerate(some):
+            for place, color in enumerate(some):
                 own = self._color == color
-                shifted[number][:, self.field[own]] += step[own]
+                shifted[place][:, self.field[own]] += step[own]
             moved = self._evaluate(shifted.reshape(-1, points.shape[1]))[1]
             change = moved.reshape(len(some), size, -1)[:, :, self.field] - slopes[:, self.field]
             mine = np.isin(self._color[self._columns], some)

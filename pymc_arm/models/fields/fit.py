@@ -19,7 +19,10 @@ __all__ = ["fit_field_view"]
 
 PRIOR_DRAWS = 200
 # Parameters that are looked at before the best of them climb.
-LOOKED_AT, CLIMBING, CLIMB_STEPS, NEAR = 24, 2, 25, 2.0
+LOOKED_AT, CLIMBING, CLIMB_STEPS, NEAR = 24, 4, 20, 2.0
+# Summits this far below the highest, in nats, do not matter; between two of them the density falls
+# by more than this at one of so many places.
+RIVAL, VALLEY, BETWEEN = 12.0, 0.5, 7
 # The step of differences in the parameters, in prior widths.
 DIFFERENCE = 1e-3
 # Shares of prior widths that are tried as widths of the posterior.
@@ -31,6 +34,8 @@ ROUNDS, POINTS_EACH, SPREAD, REACH = 3, 2.5, 1.6, 4.0
 LOWEST = 20.0
 # The degree of polynomials of one, two, ... parameters.
 DEGREES = (4, 4, 3)
+# Prior draws of the field that Newton's method starts at, where the parameters are likely.
+MODE_STARTS = 8
 # Modes from elsewhere that are further away than this, in nats of log f, are other modes.
 DIFFERENT = 0.1
 
@@ -113,17 +118,29 @@ class _Marginal:
         return self._nearest(parameters[None])[0]
 
     def climb(self, starts: np.ndarray) -> np.ndarray:
-        """Return the highest point that is found from some starts."""
+        """Return the highest point that is found from some starts.
+
+        Raises
+        ------
+        PathError
+            If there is none, or another one of about the same height elsewhere.
+        """
         values = self.values(starts)
         if not np.isfinite(values).any():
             raise PathError("No prior draw of the parameters of a field has a conditional mode.")
         best = np.argsort(-values)[:CLIMBING]
         ended = maximize(self, starts[best[np.isfinite(values[best])]], self.scale, CLIMB_STEPS)
-        return ended.points[int(np.argmax(ended.values))]
+        top = int(np.argmax(ended.values))
+        # A climb that ended on the way is no other summit: the density falls nowhere between.
+        rivals = np.flatnonzero(ended.values > ended.values[top] - RIVAL)
+        shares = np.linspace(0.0, 1.0, BETWEEN)[1:-1, None]
+        for rival in rivals[rivals != top]:
+            line = ended.points[rival] + shares * (ended.points[top] - ended.points[rival])
+            if self.values(line).min() < ended.values[rival] - VALLEY:
+                raise PathError("The parameters of a field have more than one summit.")
+        return ended.points[top]
 
-    def survey(
-        self, rng: np.random.Generator, summit: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def survey(self, rng: np.random.Generator, summit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and factor of a Gaussian, from a parabola through points around a summit."""
         count = len(summit)
         center, factor = summit, np.diag(self._widths(summit))
@@ -223,7 +240,7 @@ def _check_mode(
     conditional: Conditional, marginal: _Marginal, summit: np.ndarray, prior: np.ndarray
 ) -> None:
     """Raise a PathError if Newton's method finds other modes of the field from prior draws."""
-    starts = prior[: 2 * CLIMBING, conditional.field]
+    starts = prior[:MODE_STARTS, conditional.field]
     same = np.tile(summit, (len(starts), 1))
     found = conditional.find_modes(same, starts).log_marginal
     own = conditional.find_modes(summit[None], marginal.mode_at(summit)[None]).log_marginal[0]

@@ -1,7 +1,8 @@
 """Triangular solves of many sparse factors of one pattern, compiled.
 
-A factor is L = U exp(D): U is unit lower triangular with columns in compressed form, (starts, rows),
-and D a diagonal. Row p of ``numbers`` has D first, then the elements of U below the diagonal.
+A factor is L = U exp(D): U is unit lower triangular with columns in compressed form (starts and
+rows), and D a diagonal. Row p of ``numbers`` has D first, then the elements of U below the
+diagonal.
 """
 
 import numpy as np

@@ -3,9 +3,9 @@
 x = m(t) + F(t) u: the conditional mode and a factor of the conditional covariance of the field x
 given the parameters t, both polynomials in t that go through exact values at some t in the least
 squares sense. Any polynomials leave log Z as it is, since the Jacobian is known; poor ones cost
-effort. Given t the distribution of u is that of a field with its Laplace approximation taken away,
-so that it hardly depends on t, and the funnel of scales and fields is gone (the thought of INLA; Rue,
-Martino and Chopin, 2009).
+effort. Given t the distribution of u is close to standard normal, whatever t is: the funnel of
+scales and fields is gone. It is the approximation of INLA (Rue, Martino and Chopin, 2009), as a
+change of variables instead of a result.
 """
 
 from collections.abc import Iterator

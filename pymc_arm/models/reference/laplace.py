@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from pymc_arm.models.fields.view import FieldView
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import View
@@ -42,7 +43,7 @@ class Laplace:
         return self.height + 0.5 * dimension * np.log(2 * np.pi) + float(log_determinant)
 
 
-def laplace(view: View, point: np.ndarray, scale: np.ndarray) -> Laplace:
+def laplace(view: View | FieldView, point: np.ndarray, scale: np.ndarray) -> Laplace:
     """Return the Gaussian whose curvature is that of the density at a point."""
     dimension = len(point)
     step = DIFFERENCE * scale

@@ -118,6 +118,14 @@ class ReferencePath(Path):
         return self.reference.overlap > ENOUGH
 
     @property
+    def searched(self) -> bool:
+        """Whether other modes were looked for when q was fitted, so that nothing is left to do.
+
+        Of a field given its parameters, and of these with the field integrated out.
+        """
+        return self.reference.field is not None
+
+    @property
     def model_path(self) -> GenericPath:
         """The path from the prior."""
         return self._path

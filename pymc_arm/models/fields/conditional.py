@@ -23,8 +23,8 @@ __all__ = ["Conditional", "Modes"]
 DIFFERENCE = 1e-4
 # A second derivative smaller than this share of those on the diagonal is rounding.
 NEGLIGIBLE = 1e-7
-# Points at which the pattern of second derivatives is looked for, and how far from zero. At draws of
-# a vague prior the data may have curvatures beside which all others are rounding.
+# Points at which the pattern of second derivatives is looked for, and how far from zero. At draws
+# of a vague prior the data may have curvatures beside which all others are rounding.
 PATTERN_POINTS, NEAR = 2, 2.0
 # Coordinates that depend on more than this share of all are common: coefficients, intercepts.
 COMMON, FEWEST_COMMON = 0.2, 8
@@ -55,6 +55,10 @@ class Modes:
     points: np.ndarray
     numbers: np.ndarray
     log_marginal: np.ndarray
+
+    def select(self, rows: np.ndarray) -> "Modes":
+        """Return some of the rows."""
+        return Modes(self.points[rows], self.numbers[rows], self.log_marginal[rows])
 
 
 class Conditional:

@@ -1,10 +1,10 @@
 """Factors of the precision of a field, as vectors of numbers that vary smoothly with parameters.
 
-A field x has a conditional mean m and a precision L L^T, x = m + L^-T u with u standard normal. L is
-sparse, with the pattern that elimination in a good order leaves, and its columns are scaled by the
-exponentials of a vector, so that any numbers make a factor that can be inverted: they may be
-interpolated. A random walk has one element below the diagonal, groups with slopes and common
-coefficients a few, a Gaussian process all of them.
+A field x has a conditional mean m and a precision L L^T, x = m + L^-T u with u standard normal. L
+is sparse, with the pattern that elimination in a good order leaves, and its columns are scaled by
+the exponentials of a vector, so that any numbers make a factor that can be inverted: they may be
+interpolated. A column of a random walk has one element below the diagonal, one of groups with
+slopes and common coefficients a few, one of a Gaussian process all of them.
 """
 
 from typing import Any

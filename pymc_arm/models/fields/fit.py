@@ -36,7 +36,8 @@ LOWEST = 20.0
 DEGREES = (4, 4, 3)
 # Prior draws of the field that Newton's method starts at, where the parameters are likely.
 MODE_STARTS = 8
-# Modes from elsewhere that are further away than this, in nats of log f, are other modes.
+# Modes from elsewhere that are further away than this, in squares of standard deviations, are
+# other modes.
 DIFFERENT = 0.1
 
 
@@ -72,8 +73,7 @@ def fit_field_view(
     conditional = Conditional(inner, field, inside)
     marginal = _Marginal(conditional)
     near = inner.near_zero(rng, LOOKED_AT // 2, NEAR)
-    starts = np.concatenate([inside[: LOOKED_AT // 2], near])[:, conditional.parameters]
-    summit = marginal.climb(starts)
+    summit = marginal.climb(np.concatenate([inside[: LOOKED_AT // 2], near]))
     _check_mode(conditional, marginal, summit, inside)
     mean, factor = marginal.survey(rng, summit)
     field_map = marginal.interpolate(mean, factor)
@@ -91,13 +91,13 @@ class _Marginal:
         self.scale = conditional.scale[conditional.parameters]
         self._found: list[tuple[np.ndarray, Modes]] = []
 
-    def values(self, parameters: np.ndarray) -> np.ndarray:
+    def values(self, parameters: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """Return log f with the field integrated out."""
-        found = self.conditional.find_modes(parameters, self._nearest(parameters))
+        start = self._nearest(parameters) if start is None else start
+        found = self.conditional.find_modes(parameters, start)
         good = np.isfinite(found.log_marginal)
         if good.any():
-            kept = Modes(found.points[good], found.numbers[good], found.log_marginal[good])
-            self._found.append((parameters[good], kept))
+            self._found.append((parameters[good], found.select(good)))
         return found.log_marginal
 
     def __call__(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,15 +117,16 @@ class _Marginal:
         """Return the mode that is known at or near parameters."""
         return self._nearest(parameters[None])[0]
 
-    def climb(self, starts: np.ndarray) -> np.ndarray:
-        """Return the highest point that is found from some starts.
+    def climb(self, points: np.ndarray) -> np.ndarray:
+        """Return the highest parameters that are found from some points of the view.
 
         Raises
         ------
         PathError
             If there is none, or another one of about the same height elsewhere.
         """
-        values = self.values(starts)
+        starts = points[:, self.conditional.parameters]
+        values = self.values(starts, points[:, self.conditional.field])
         if not np.isfinite(values).any():
             raise PathError("No prior draw of the parameters of a field has a conditional mode.")
         best = np.argsort(-values)[:CLIMBING]
@@ -222,9 +223,7 @@ class _Marginal:
         return np.asarray(WIDTHS[near] * self.scale / np.sqrt(2 * chosen))
 
     def _nearest(self, parameters: np.ndarray) -> np.ndarray:
-        """Return the modes at the nearest known parameters; zeros if there are none."""
-        if not self._found:
-            return np.zeros((len(parameters), len(self.conditional.field)))
+        """Return the modes at the nearest known parameters."""
         known = np.concatenate([each for each, _ in self._found]) / self.scale
         modes = np.concatenate([modes.points for _, modes in self._found])
         distances = ((parameters / self.scale)[:, None] - known[None]) ** 2
@@ -242,7 +241,11 @@ def _check_mode(
     """Raise a PathError if Newton's method finds other modes of the field from prior draws."""
     starts = prior[:MODE_STARTS, conditional.field]
     same = np.tile(summit, (len(starts), 1))
-    found = conditional.find_modes(same, starts).log_marginal
-    own = conditional.find_modes(summit[None], marginal.mode_at(summit)[None]).log_marginal[0]
-    if (np.abs(found[np.isfinite(found)] - own) > DIFFERENT).any():
+    found = conditional.find_modes(same, starts)
+    found = found.select(np.isfinite(found.log_marginal))
+    own = conditional.find_modes(summit[None], marginal.mode_at(summit)[None])
+    offsets = found.points - own.points
+    numbers = np.repeat(own.numbers, len(offsets), axis=0)
+    away = (conditional.factor.gather(numbers, offsets) ** 2).sum(axis=1)
+    if (away > DIFFERENT).any():
         raise PathError("A field has more than one mode given its parameters.")

@@ -1,0 +1,86 @@
+"""Log Z and draws of models with fields, against exact answers.
+
+Statistical tests allow four standard errors: a false alarm in one of 16,000, and seeds are fixed.
+"""
+
+import numpy as np
+import pymc as pm
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import halfnorm, norm, poisson
+
+import pymc_arm
+from pymc_arm.errors import PathError
+from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.fields.reference import fit_field_reference
+from pymc_arm.models.reference import ReferencePath
+from pymc_arm.models.reference.target import SharedTarget
+from tests.models.fields.conftest import walk_log_z
+
+
+def test_a_walk_with_an_unknown_step(walk):
+    idata = pymc_arm.sample(walk, draws=500, random_seed=1, progressbar=False)
+    attrs = idata.attrs
+    assert attrs["verdict"] == "ok"
+    assert "standardized" in str(pymc_arm.plan(walk))
+    assert attrs["log_marginal_likelihood_se"] < 0.02
+    error = attrs["log_marginal_likelihood"] - walk_log_z()
+    assert abs(error) < 4 * attrs["log_marginal_likelihood_se"]
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Return counts of 30 groups, exact log Z, and the mean of the log scale, by quadrature."""
+    rng = np.random.default_rng(2)
+    y = rng.poisson(np.exp(0.8 * rng.normal(size=30)))
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        x = pm.Normal("x", 0, scale, shape=30)
+        pm.Poisson("y", pm.math.exp(x), observed=y)
+    scales, nodes = np.exp(np.linspace(-7, 2, 400)), np.linspace(-9, 9, 801)
+    logs = []
+    for own in scales:
+        density = norm.logpdf(nodes) + poisson.logpmf(y[:, None], np.exp(own * nodes))
+        total = logsumexp(density, axis=1).sum() + 30 * np.log(nodes[1] - nodes[0])
+        logs.append(total + halfnorm.logpdf(own) + np.log(own))
+    mean = np.exp(logs - logsumexp(logs)) @ np.log(scales)
+    return model, float(logsumexp(logs) + np.log(9 / 399)), mean
+
+
+def test_counts_are_no_normal_data(counts):
+    model, truth, mean = counts
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    target = SharedTarget(path)
+    reference = fit_field_reference(path, target)
+    assert reference.overlap > 0.3
+    idata = pymc_arm.sample_path(
+        ReferencePath(path, reference, target), draws=500, random_seed=1, progressbar=False
+    )
+    attrs = idata.attrs
+    assert attrs["log_marginal_likelihood_se"] < 0.03
+    error = attrs["log_marginal_likelihood"] - truth
+    assert abs(error) < 4 * attrs["log_marginal_likelihood_se"]
+    logs = np.log(idata.posterior["scale"].values.ravel())
+    # Draws of one particle are a Markov chain: at least a quarter of them count.
+    assert abs(logs.mean() - mean) < 4 * logs.std() / np.sqrt(len(logs) / 4)
+
+
+def test_a_model_without_a_field():
+    with pm.Model() as model:
+        x = pm.Laplace("x", 0, 1, shape=20)
+        pm.Normal("y", x, 1, observed=np.zeros(20))
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    assert fit_field_reference(path, SharedTarget(path)) is None
+
+
+def test_a_field_with_two_modes_is_left_to_others():
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        x = pm.Normal("x", 0, 3 * scale, shape=20)
+        pm.Normal("y", x**2, 0.5, observed=np.full(20, 4.0))
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    with pytest.raises(PathError, match="mode"):
+        fit_field_reference(path, SharedTarget(path))

@@ -34,6 +34,7 @@ MODULES = (
     "overhead",
     "scaling",
     "structure",
+    "fields",
 )
 
 

@@ -1,16 +1,19 @@
 """Fits a reference to a posterior with a Gaussian field.
 
 Laplace's method integrates the field out, for any values of its parameters. What is left is a
-density of few variables: its summit is found, then points around it, and polynomials through the
-conditional modes and covariances there make the view (:mod:`view`). A Gaussian in that view is q.
+density of few variables: its summit is found, how far its mass reaches on each side, and points
+all over it; smooth functions through the conditional modes and covariances there make the view
+(:mod:`view`).
 """
+
+from itertools import combinations_with_replacement
 
 import numpy as np
 
 from pymc_arm.errors import PathError
 from pymc_arm.models.fields.choose import find_field
 from pymc_arm.models.fields.conditional import Conditional, Modes
-from pymc_arm.models.fields.view import FieldMap, FieldView, monomials
+from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget
@@ -19,7 +22,7 @@ __all__ = ["fit_field_view"]
 
 PRIOR_DRAWS = 200
 # Parameters that are looked at before the best of them climb.
-LOOKED_AT, CLIMBING, CLIMB_STEPS, NEAR = 24, 4, 20, 2.0
+LOOKED_AT, CLIMBING, CLIMB_STEPS, NEAR = 24, 3, 15, 2.0
 # Summits this far below the highest, in nats, do not matter; between two of them the density falls
 # by more than this at one of so many places.
 RIVAL, VALLEY, BETWEEN = 12.0, 0.5, 7
@@ -27,13 +30,20 @@ RIVAL, VALLEY, BETWEEN = 12.0, 0.5, 7
 DIFFERENCE = 1e-3
 # Shares of prior widths that are tried as widths of the posterior.
 WIDTHS = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
-# Rounds of points around the summit; for each coefficient so many points, this much wider than the
-# posterior seems, and no further out than where polynomials are cut.
-ROUNDS, POINTS_EACH, SPREAD, REACH = 3, 2.5, 1.6, 4.0
+# Rounds of points around the summit that a parabola is fitted to; for each coefficient so many
+# points, this much wider than the posterior seems.
+ROUNDS, POINTS_EACH, SPREAD = 2, 2.5, 1.6
 # Points this far below the summit, in nats, say nothing about it.
 LOWEST = 20.0
-# The degree of polynomials of one, two, ... parameters.
-DEGREES = (4, 4, 3)
+# How far out the mass may reach, in standard deviations, and where it ends, in nats below the
+# summit. The logarithm of a scale that may be zero has an exponential tail: with four standard
+# deviations log Z of a random walk with noise was 0.02 low, two of its errors.
+STEPS_OUT, END = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0), 12.0
+# Points that the functions go through, by the number of parameters, and the share of coordinates
+# that are spread evenly over all of the mass.
+NODES, EVEN = (24, 60, 110, 140, 160), 0.35
+# Points nearer to each other than this tell nothing new, and make the equations singular.
+CLOSEST = 0.05
 # Prior draws of the field that Newton's method starts at, where the parameters are likely.
 MODE_STARTS = 8
 # Modes from elsewhere that are further away than this, in squares of standard deviations, are
@@ -76,7 +86,7 @@ def fit_field_view(
     summit = marginal.climb(np.concatenate([inside[: LOOKED_AT // 2], near]))
     _check_mode(conditional, marginal, summit, inside)
     mean, factor = marginal.survey(rng, summit)
-    field_map = marginal.interpolate(mean, factor)
+    field_map = marginal.interpolate(rng, mean, factor)
     return FieldView(target, field_map), conditional.evaluations
 
 
@@ -145,15 +155,11 @@ class _Marginal:
         """Return mean and factor of a Gaussian, from a parabola through points around a summit."""
         count = len(summit)
         center, factor = summit, np.diag(self._widths(summit))
-        powers = monomials(count, 2)
-        for round_ in range(ROUNDS):
-            last = round_ == ROUNDS - 1
-            needed = len(monomials(count, _degree(count))) if last else len(powers)
-            noise = rng.normal(size=(int(POINTS_EACH * needed) + 4, count))
-            noise = np.clip(SPREAD * noise, -REACH, REACH)
+        pairs = combinations_with_replacement(range(count), 2)
+        powers = [(), *((number,) for number in range(count)), *pairs]
+        for _ in range(ROUNDS):
+            noise = SPREAD * rng.normal(size=(int(POINTS_EACH * len(powers)) + 4, count))
             values = self.values(center + noise @ factor.T)
-            if last:
-                break
             top = values.max()
             good = values > top - LOWEST
             if good.sum() < len(powers) + 1:
@@ -180,34 +186,64 @@ class _Marginal:
             factor = factor @ (vectors * found**-0.5)
         return center, factor
 
-    def interpolate(self, mean: np.ndarray, factor: np.ndarray) -> FieldMap:
-        """Return polynomials through the modes and covariances that are known."""
-        conditional = self.conditional
+    def reach(self, mean: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far the mass reaches along each whitened parameter, down and up."""
+        count = len(mean)
+        top = self.values(mean[None])[0]
+        ends, latest = np.zeros((2, count)), np.full((2, count), top)
+        open_ = np.ones((2, count), dtype=bool)
+        for step in STEPS_OUT:
+            side, number = np.nonzero(open_)
+            if not len(side):
+                break
+            where = np.zeros((len(side), count))
+            where[np.arange(len(side)), number] = np.where(side == 0, -step, step)
+            values = self.values(mean + where @ factor.T)
+            before, fall = latest[side, number], top - END
+            inside = values > fall
+            share = np.clip((before - fall) / np.maximum(before - values, 1e-300), 0.0, 1.0)
+            share = np.where(np.isfinite(values), share, 0.5)
+            start = ends[side, number]
+            ends[side, number] = np.where(inside, step, start + share * (step - start))
+            latest[side, number] = np.where(inside, values, before)
+            open_[side, number] = inside
+        return -np.maximum(ends[0], 1.0), np.maximum(ends[1], 1.0)
+
+    def interpolate(
+        self, rng: np.random.Generator, mean: np.ndarray, factor: np.ndarray
+    ) -> FieldMap:
+        """Return functions through the modes and covariances all over the mass."""
+        conditional, count = self.conditional, len(mean)
+        low, high = self.reach(mean, factor)
+        size = NODES[min(count, len(NODES)) - 1]
+        upper = rng.random((size, count)) < 0.5
+        end = np.where(upper, high, -low)
+        near = np.abs(SPREAD * rng.normal(size=(size, count)))
+        even = np.sinh(rng.random((size, count)) * np.arcsinh(end))
+        places = np.minimum(np.where(rng.random((size, count)) < EVEN, even, near), end)
+        self.values(mean + np.where(upper, places, -places) @ factor.T)
         parameters = np.concatenate([each for each, _ in self._found])
         whitened = np.linalg.solve(factor, (parameters - mean).T).T
         values = np.concatenate([modes.log_marginal for _, modes in self._found])
-        near = (np.abs(whitened) <= REACH + 1e-9).all(axis=1)
-        if not near.any():
+        inside = ((whitened >= low) & (whitened <= high)).all(axis=1)
+        if not inside.any():
             raise PathError("A field has no conditional modes near the summit of its parameters.")
-        near &= values > values[near].max() - LOWEST
-        powers = monomials(len(mean), _degree(len(mean)))
-        if near.sum() < 1.2 * len(powers):
-            powers = monomials(len(mean), 1)
-        modes = np.concatenate([m.points for _, m in self._found])[near]
-        numbers = np.concatenate([m.numbers for _, m in self._found])[near]
-        both = np.concatenate([modes, numbers], axis=1)
-        design = np.stack([np.prod(whitened[near][:, list(p)], axis=1) for p in powers], axis=1)
-        weights = (np.exp(0.25 * (values[near] - values[near].max())) + 1e-2)[:, None]
-        fitted = np.linalg.lstsq(design * weights, both * weights, rcond=1e-10)[0]
-        return FieldMap(
-            conditional.field,
-            conditional.parameters,
-            conditional.factor,
-            mean,
-            factor,
-            REACH,
-            tuple(powers),
-            fitted,
+        inside &= values > values[inside].max() - LOWEST
+        # The last ones are all over the mass; earlier ones may lie on top of each other.
+        chosen = np.flatnonzero(inside)[::-1]
+        chosen = chosen[_distinct(np.arcsinh(whitened[chosen]), 2 * size)]
+        modes = np.concatenate([m.points for _, m in self._found])[chosen]
+        numbers = np.concatenate([m.numbers for _, m in self._found])[chosen]
+        return FieldMap.through(
+            whitened[chosen],
+            np.concatenate([modes, numbers], axis=1),
+            low,
+            high,
+            field=conditional.field,
+            parameters=conditional.parameters,
+            factor=conditional.factor,
+            center=mean,
+            whitener=factor,
         )
 
     def _widths(self, summit: np.ndarray) -> np.ndarray:
@@ -230,9 +266,16 @@ class _Marginal:
         return np.asarray(modes[np.argmin(distances.sum(axis=2), axis=1)])
 
 
-def _degree(count: int) -> int:
-    """Return the degree of polynomials of so many parameters."""
-    return DEGREES[count - 1] if count <= len(DEGREES) else 2
+def _distinct(points: np.ndarray, most: int) -> list[int]:
+    """Return points that are not on top of earlier ones, at most so many."""
+    kept: list[int] = []
+    for number, point in enumerate(points):
+        distances = ((points[kept] - point) ** 2).sum(axis=1)
+        if not len(kept) or distances.min() > CLOSEST**2:
+            kept.append(number)
+        if len(kept) == most:
+            break
+    return kept
 
 
 def _check_mode(

@@ -1,43 +1,38 @@
 """A posterior in coordinates where its Gaussian field is standard normal, given the parameters.
 
 x = m(t) + F(t) u: the conditional mode and a factor of the conditional covariance of the field x
-given the parameters t, both polynomials in t that go through exact values at some t in the least
-squares sense. Any polynomials leave log Z as it is, since the Jacobian is known; poor ones cost
-effort. Given t the distribution of u is close to standard normal, whatever t is: the funnel of
-scales and fields is gone. It is the approximation of INLA (Rue, Martino and Chopin, 2009), as a
+given the parameters t, both smooth functions of t that go through exact values at some t. Any
+functions leave log Z as it is, since the Jacobian is known; poor ones cost effort. Given t the
+distribution of u is close to standard normal, whatever t is: the funnel of scales and fields is
+gone. It is the approximation of INLA (Rue, Martino and Chopin, 2009), as a
 change of variables instead of a result.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from typing import Any
 
 import numpy as np
 
 from pymc_arm.models.fields.factors import SparseFactor
 from pymc_arm.models.reference.target import SharedTarget, View
 
-__all__ = ["FieldMap", "FieldView", "monomials"]
+__all__ = ["FieldMap", "FieldView"]
 
+# Singular values below this share of the largest are taken for zero when functions are fitted.
+SMALLEST_SHARE = 1e-11
 # Elements of the numbers of a factor that are held at once.
 LARGEST = 1_000_000
 
 
-def monomials(count: int, degree: int) -> list[tuple[int, ...]]:
-    """Return the monomials of so many variables up to a degree, as tuples of variables."""
-    return [
-        each
-        for total in range(degree + 1)
-        for each in combinations_with_replacement(range(count), total)
-    ]
-
-
 @dataclass(frozen=True)
 class FieldMap:
-    """The polynomials: of modes and of the numbers of a factor.
+    """Smooth functions of the parameters: modes, and the numbers of a factor.
 
-    ``coefficients`` are (monomials, field + numbers), in whitened parameters z, t = center +
-    whitener z, cut to ``-reach ... reach``: beyond, polynomials would go anywhere.
+    They are sums of cubes of distances from some points (``nodes``), with a linear part: in one
+    dimension, cubic splines. Distances are those of asinh z, for whitened parameters z, t = center
+    + whitener z: tails may reach to 50 standard deviations. Beyond ``low`` and ``high`` there is
+    next to no mass, and the functions are constant.
     """
 
     field: np.ndarray
@@ -45,30 +40,61 @@ class FieldMap:
     factor: SparseFactor
     center: np.ndarray
     whitener: np.ndarray
-    reach: float
-    powers: tuple[tuple[int, ...], ...]
+    low: np.ndarray
+    high: np.ndarray
+    nodes: np.ndarray
+    #: (nodes + 1 + 2 parameters, field + numbers)
     coefficients: np.ndarray
+
+    @classmethod
+    def through(
+        cls,
+        whitened: np.ndarray,
+        values: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        **given: Any,
+    ) -> "FieldMap":
+        """Return the functions that have some values, (nodes, field + numbers), at points."""
+        nodes = np.arcsinh(whitened)
+        linear = _linear(nodes, whitened)
+        cubes = np.linalg.norm(nodes[:, None] - nodes[None], axis=2) ** 3
+        system = np.block(
+            [
+                [cubes, linear],
+                [linear.T, np.zeros((linear.shape[1], linear.shape[1]))],
+            ]
+        )
+        right = np.concatenate([values, np.zeros((linear.shape[1], values.shape[1]))])
+        # Directions that few nodes tell apart are left out instead of blown up.
+        coefficients = np.linalg.lstsq(system, right, rcond=SMALLEST_SHARE)[0]
+        return cls(low=low, high=high, nodes=nodes, coefficients=coefficients, **given)
 
     def at(self, whitened: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the modes, and the numbers of the factor."""
-        cut = np.clip(whitened, -self.reach, self.reach)
-        columns = [np.prod(cut[:, list(power)], axis=1) for power in self.powers]
-        found = np.stack(columns, axis=1) @ self.coefficients
+        cut = np.clip(whitened, self.low, self.high)
+        squeezed = np.arcsinh(cut)
+        cubes = np.linalg.norm(squeezed[:, None] - self.nodes[None], axis=2) ** 3
+        found = np.concatenate([cubes, _linear(squeezed, cut)], axis=1) @ self.coefficients
         return found[:, : len(self.field)], found[:, len(self.field) :]
 
     def slopes(self, whitened: np.ndarray, to_found: np.ndarray) -> np.ndarray:
         """Return the gradient in whitened parameters from that in modes and numbers."""
         weights = to_found @ self.coefficients.T
-        cut = np.clip(whitened, -self.reach, self.reach)
-        result = np.zeros_like(whitened)
-        for number, power in enumerate(self.powers):
-            for variable in set(power):
-                rest = list(power)
-                rest.remove(variable)
-                slope = power.count(variable) * np.prod(cut[:, rest], axis=1)
-                result[:, variable] += weights[:, number] * slope
-        result[np.abs(whitened) > self.reach] = 0.0
-        return result
+        cut = np.clip(whitened, self.low, self.high)
+        squeezed, count = np.arcsinh(cut), len(self.nodes)
+        difference = squeezed[:, None] - self.nodes[None]
+        scaled = 3 * weights[:, :count] * np.linalg.norm(difference, axis=2)
+        slope = np.einsum("pk,pkj->pj", scaled, difference)
+        size = cut.shape[1]
+        slope += weights[:, count + 1 : count + 1 + size]
+        result = slope / np.sqrt(1 + cut**2) + weights[:, count + 1 + size :]
+        result[(whitened < self.low) | (whitened > self.high)] = 0.0
+        return np.asarray(result)
+
+
+def _linear(squeezed: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.ones((len(squeezed), 1)), squeezed, whitened], axis=1)
 
 
 class FieldView:

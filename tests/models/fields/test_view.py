@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pymc_arm.models.fields.fit import fit_field_view
-from pymc_arm.models.fields.view import monomials
+from pymc_arm.models.fields.view import FieldMap
 
 
 @pytest.fixture(scope="module")
@@ -59,5 +59,19 @@ def test_the_field_of_normal_data_is_standard_normal(view):
     assert np.quantile(np.abs(fall - expected), 0.9) < 0.2
 
 
-def test_monomials():
-    assert monomials(2, 2) == [(), (0,), (1,), (0, 0), (0, 1), (1, 1)]
+def test_functions_go_through_their_values(view):
+    own = view.map
+    whitened = np.sinh(own.nodes)
+    modes, numbers = own.at(whitened)
+    again = FieldMap.through(
+        whitened,
+        np.concatenate([modes, numbers], axis=1),
+        own.low,
+        own.high,
+        field=own.field,
+        parameters=own.parameters,
+        factor=own.factor,
+        center=own.center,
+        whitener=own.whitener,
+    )
+    np.testing.assert_allclose(again.at(whitened)[0], modes, atol=1e-6)

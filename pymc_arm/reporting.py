@@ -245,7 +245,8 @@ def _prior_section(
             left_out.append(name)
             continue
         free = models[name].free_RVs
-        for rv in [rv for rv in free if not set(ancestors([rv])) & (set(free) - {rv})][:MOST_PRIORS]:
+        outermost = [rv for rv in free if not set(ancestors([rv])) & (set(free) - {rv})]
+        for rv in outermost[:MOST_PRIORS]:
             try:
                 found = sensitivity(results[name], models[name], {rv.name: list(SCALES)})
             except Exception:  # a prior without a scale, draws that are not those of the variable

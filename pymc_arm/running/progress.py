@@ -13,8 +13,8 @@ from pymc_arm.algorithm.arm import Info
 
 __all__ = ["ChainProgress", "ModelProgress"]
 
-# A line has up to 82 characters besides its bar, which has four at least. In a narrower terminal the
-# number of particles is left out, or the time at the end of the line would be cut off.
+# A line has up to 82 characters besides its bar, which has four at least. In a narrower terminal
+# the number of particles is left out, or the time at the end of the line would be cut off.
 WIDE = 88
 
 

@@ -301,7 +301,9 @@ def _certainty(made: ComparisonTable, results: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             "<h2>How sure is this?</h2>",
-            table([*columns, "effective draws", "seconds in chains"], rows, numbers=(1, 2, 5, 6, 7)),
+            table(
+                [*columns, "effective draws", "seconds in chains"], rows, numbers=(1, 2, 5, 6, 7)
+            ),
             paragraph(
                 "A mode that no run has seen leaves no trace in any of these numbers, and log Z "
                 "depends on the priors as much as on the data."

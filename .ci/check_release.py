@@ -1,6 +1,6 @@
 """Check that a tag is that of the package, and print what the changelog says about it.
 
-python3 .ci/check_release.py v0.1.0
+python3 .ci/check_release.py v0.2.0
 """
 
 import re

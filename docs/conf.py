@@ -1,5 +1,6 @@
 """Configuration of the documentation; ``make docs`` builds it, offline, with warnings as errors."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -39,6 +40,8 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_execution_show_tb = True
 nb_merge_streams = True
+# What PyTensor says of the machine on which the documentation is built is no part of a notebook.
+os.environ["PYTHONWARNINGS"] = "ignore:PyTensor could not link to a BLAS installation:UserWarning"
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from pymc_arm.families.gpc import gpc
     from pymc_arm.families.rbm import RBM, rbm
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ARM",

@@ -89,7 +89,8 @@ def table(
             continue
         parts.append(_row("td", row, numbers))
     return (
-        '<div style="overflow-x: auto"><table style="border-collapse: collapse; margin: 0.5em 0">'
+        '<div style="overflow-x: auto"><table style="border-collapse: collapse; font-size: 0.95em; '
+        'margin: 0.5em 0">'
         f"{''.join(parts)}</table></div>"
     )
 
@@ -171,7 +172,7 @@ def _row(tag: str, cells: Sequence[Any], numbers: Collection[int], scope: str = 
         # A number with its error stays on one line; names of columns may be longer.
         wrap = "nowrap" if place in numbers and tag == "td" else "normal"
         style = f"text-align: {side}; white-space: {wrap}; vertical-align: top"
-        style += f"; padding: 0.25em 0.8em; border: none{'' if place else '; min-width: 6em'}"
+        style += f"; padding: 0.25em 0.45em; border: none{'' if place else '; min-width: 5em'}"
         scoped = f' scope="{scope}"' if scope else ""
         made.append(f'<{tag}{scoped} style="{style}">{escape(str(cell))}</{tag}>')
     return f'<tr style="border-bottom: {LINE}">{"".join(made)}</tr>'

@@ -7,6 +7,8 @@ style.
 """
 
 import contextlib
+import logging
+import math
 import platform
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pymc as pm
+from pytensor.graph.traversal import ancestors
 
 from pymc_arm import plots
 from pymc_arm._compat import get_group, has_group, observed_data, unwrap_model
@@ -29,6 +32,7 @@ from pymc_arm.comparison.evidence_path import EvidencePath, evidence_path
 from pymc_arm.comparison.nested import Agreement, Nested, check_nested, read_nested
 from pymc_arm.comparison.reading import read_attributes, read_seconds
 from pymc_arm.comparison.running import run_models
+from pymc_arm.comparison.sensitivity import sensitivity
 from pymc_arm.comparison.table import ComparisonTable, check_models
 from pymc_arm.diagnosis import diagnose
 from pymc_arm.errors import TrustWarning
@@ -39,9 +43,15 @@ from pymc_arm.sampling import plan
 
 __all__ = ["report"]
 
+_log = logging.getLogger("pymc")
+
 # A run observation by observation has a step for each, all of them for a picture; of more than this
 # many it shows no more than of these, and costs in proportion.
 MOST_OBSERVATIONS = 200
+# Factors of the scale of a prior, and of how many priors of a model the page tells; each takes a
+# tenth of a second.
+SCALES = (0.5, 2.0)
+MOST_PRIORS = 12
 PACKAGES = ("pymc", "pytensor", "arviz", "numpy", "scipy", "numba", "xarray")
 # Names of models that leave room for two pictures side by side.
 LONGEST_IN_PAIR = 20
@@ -67,7 +77,8 @@ def report(
     ----------
     models
         By name, as in :func:`pymc_arm.compare`: models that are still to be run, or results. Of
-        results the page has no plan and no priors, since they do not know their models.
+        results the page has no plan, no priors and no sensitivity to them, since they do not know
+        their models.
     file
         Where to write the page; one that is there is replaced.
     question
@@ -119,6 +130,7 @@ def report(
         _headline(question, made, results, scale),
         _comparison(made, results, scale, prior_odds),
         _path_section(known, results, sample_kwargs) if observations else "",
+        _prior_section(made, results, known),
         _certainty(made, results) + _nested_section(agreements),
         _runs(made, results, known),
         _reproduction(known, sample_kwargs),
@@ -200,9 +212,10 @@ def _path_section(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TrustWarning)
             for seed, (name, model) in zip(seeds, models.items(), strict=True):
+                _log.info("Once more, one observation at a time: %s", name)
                 paths[name] = evidence_path(model, random_seed=seed, **options)
         caption = "How the evidence builds up, observation by observation"
-        drawn = picture(caption, (9, 4.2), plots.plot_evidence_path, paths)
+        drawn = picture(caption, (7, 3.8), plots.plot_evidence_path, paths)
     except Exception as error:  # a picture must not cost the results of long runs
         return title + paragraph(f"Left out: {type(error).__name__}: {error}")
     rows = [
@@ -222,12 +235,54 @@ def _path_section(
     return f"{title}{drawn}{paragraph(words)}{table(columns, rows, numbers=(1, 2))}"
 
 
+def _prior_section(
+    made: ComparisonTable, results: Mapping[str, Any], models: Mapping[str, pm.Model]
+) -> str:
+    """Return how log Z changes with the scale of each prior that depends on no other variable."""
+    rows, left_out = [], []
+    for name in map(str, made.index):
+        if name not in models or not has_group(results[name], "arm"):
+            left_out.append(name)
+            continue
+        free = models[name].free_RVs
+        outermost = [rv for rv in free if not set(ancestors([rv])) & (set(free) - {rv})]
+        for rv in outermost[:MOST_PRIORS]:
+            try:
+                found = sensitivity(results[name], models[name], {rv.name: list(SCALES)})
+            except Exception:  # a prior without a scale, draws that are not those of the variable
+                left_out.append(f"{rv.name} of {name}")
+                continue
+            told = [
+                summarize(Evidence(row["difference"], row["difference_se"], math.inf))
+                if row["reliable"]
+                else "needs a new run"
+                for _, row in found.iterrows()
+            ]
+            rows.append((name, rv.name, *told))
+    if not models or not (rows or left_out):
+        return ""
+    words = (
+        "How log Z of a model, and with it the log of each of its Bayes factors, changes with the "
+        "scale of a prior, found by weighing draws anew. Priors are part of a model: where such a "
+        "change would turn the conclusion, say so."
+    )
+    columns = ["model", "variable", "half as wide", "twice as wide"]
+    parts = ["<h2>Does it depend on the priors?</h2>", paragraph(words)]
+    if rows:
+        parts.append(table(columns, rows, numbers=(2, 3)))
+    if left_out:
+        parts.append(paragraph(f"Not weighed anew: {', '.join(left_out)}."))
+    return "\n".join(parts)
+
+
 def _certainty(made: ComparisonTable, results: Mapping[str, Any]) -> str:
     rows, verdicts = [], []
     for name in map(str, made.index):
         result, attributes = results[name], read_attributes(results[name])
         evidence = read_evidence(result)
         low, high = evidence.interval()
+        verdict = diagnose(result) if has_group(result, "arm") else None
+        effective = attributes.get("ess", np.nan) if verdict is None else verdict.effective_draws
         rows.append(
             (
                 name,
@@ -236,17 +291,19 @@ def _certainty(made: ComparisonTable, results: Mapping[str, Any]) -> str:
                 ESTIMATES.get(str(attributes.get("estimate")), ""),
                 f"{attributes.get('chains', '')} x {attributes.get('draws', '')}".strip(" x"),
                 _number(attributes.get("r_hat", np.nan), ".3f"),
-                _number(attributes.get("ess", np.nan), ".0f"),
+                _number(effective, ".0f"),
                 _number(read_seconds(result), ".1f"),
             )
         )
-        if has_group(result, "arm"):
-            verdicts.append(f"<h3>{escape(name)}</h3>{diagnose(result)._repr_html_()}")
+        if verdict is not None:
+            verdicts.append(f"<h3>{escape(name)}</h3>{verdict._repr_html_()}")
     columns = ["model", "log Z", "95 % interval", "estimate", "chains x draws", "R-hat"]
     return "\n".join(
         [
             "<h2>How sure is this?</h2>",
-            table([*columns, "effective draws", "seconds"], rows, numbers=(1, 2, 5, 6, 7)),
+            table(
+                [*columns, "effective draws", "seconds in chains"], rows, numbers=(1, 2, 5, 6, 7)
+            ),
             paragraph(
                 "A mode that no run has seen leaves no trace in any of these numbers, and log Z "
                 "depends on the priors as much as on the data."
@@ -303,8 +360,8 @@ def _runs(made: ComparisonTable, results: Mapping[str, Any], models: Mapping[str
         found = results[name]
         # A model without parameters has no steps to draw.
         if has_group(found, "arm") and get_group(found, "arm").sizes["step"]:
-            parts.append(picture("The steps of the run", (8, 7), plots.plot_run, found, RATIOS))
-            parts.append(picture("log Z of each chain", (8, 3.5), plots.plot_estimates, found))
+            parts.append(picture("The steps of the run", (7, 7), plots.plot_run, found, RATIOS))
+            parts.append(picture("log Z of each chain", (7, 3.5), plots.plot_estimates, found))
         if parts:
             opening = f"<details><summary>{escape(name)}</summary>"
             sections.append("\n".join([opening, *parts, "</details>"]))

@@ -16,8 +16,18 @@ FEW = "draws = 50"
 by_name = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
-def test_there_are_at_least_eight():
-    assert len(NOTEBOOKS) >= 8
+def test_there_is_one_for_each_kind_of_question():
+    assert {path.stem for path in NOTEBOOKS} == {
+        "change_point",
+        "gp_classification",
+        "hierarchical",
+        "mixture",
+        "nuts_draws",
+        "rbm",
+        "t_test",
+        "update",
+        "variable_selection",
+    }
 
 
 @by_name

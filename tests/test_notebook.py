@@ -70,3 +70,55 @@ def test_bars_are_drawn(outputs):
 
 def test_a_warning_is_shown_once(outputs):
     assert text_of(outputs["warning"]).count("TrustWarning") == 1
+
+
+SLOW = """
+import time
+import pymc_arm
+from pymc_arm.testing import GaussianChain
+
+class Slow(GaussianChain):
+    started = 0
+
+    def initialize(self, rng, count):
+        self.started += count > 1  # one particle is how the memory is measured
+        if self.started == 3:
+            print("two chains have ended", flush=True)
+            time.sleep(60)
+        return super().initialize(rng, count)
+
+result = pymc_arm.sample_path(
+    Slow([0.1, 0.2]), draws=60, cores=1, random_seed=1, progressbar=False, refine=False
+)
+"""
+
+
+def test_interrupting_a_cell_keeps_what_is_finished():
+    """The button of a notebook, while the third of four chains runs."""
+    manager_of = pytest.importorskip("jupyter_client.manager", reason="Jupyter is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    manager, client = manager_of.start_new_kernel(
+        kernel_name="python3", env={**os.environ, "PYTHONPATH": path}
+    )
+
+    def run(code, until=None):
+        """Return what a cell prints, until it ends or has printed something."""
+        asked = client.execute(code)
+        printed = ""
+        while True:
+            message = client.get_iopub_msg(timeout=120)
+            if message["parent_header"].get("msg_id") != asked:
+                continue
+            printed += message["content"].get("text", "")
+            if message["content"].get("execution_state") == "idle" or (until and until in printed):
+                return printed
+
+    try:
+        assert "two chains" in run(SLOW, until="have ended")
+        manager.interrupt_kernel()
+        said = run("print(result.attrs['ended_by'], result.attrs['chains'])")
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    assert said.strip() == "interruption 2"

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pymc as pm
 import pytest
+from scipy import stats
 
 import pymc_arm
 from pymc_arm.results import Evidence
@@ -64,6 +65,7 @@ def test_the_page_answers_in_order(page):
     titles = [
         "The comparison",
         "Where the evidence comes from",
+        "Does it depend on the priors?",
         "How sure is this?",
         "Models and runs",
         "To do it again",
@@ -75,6 +77,24 @@ def test_the_page_answers_in_order(page):
     assert words.count("log Z: ok") == 2
     assert "center ~ Normal(0, 2)" in words
     assert "introduces" in words
+
+
+def test_priors_that_have_a_scale_are_changed(tmp_path):
+    """Half and twice the scale of a normal prior, against the exact change of log Z."""
+    with pm.Model() as model:
+        center = pm.Normal("center", 0.0, 2.0)
+        pm.Normal("effect", center, 1.0)
+        pm.Beta("share", 2.0, 2.0)
+        pm.Normal("y", center, 1.0, observed=DATA)
+    options = {**OPTIONS, "draws": 500, "observations": False, "random_seed": 1}
+    words = read(pymc_arm.report({"a": model}, tmp_path / "page.html", **options).read_text()).words
+    assert "Not weighed anew: share of a." in words
+    place = words.index("center", words.index("twice as wide"))
+    changes = [float(word.split(" ± ")[0]) for word in words[place + 1 : place + 3]]
+    # The mean of the data is normal about zero, with variance scale^2 + 1 / 5.
+    exact = [stats.norm(0, np.hypot(s, 5**-0.5)).logpdf(DATA.mean()) for s in (1.0, 4.0, 2.0)]
+    # Five standard errors of the mean of 1000 weights.
+    np.testing.assert_allclose(changes, np.array(exact[:2]) - exact[2], atol=0.05)
 
 
 def test_the_page_says_how_to_repeat_it(page):

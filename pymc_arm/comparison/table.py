@@ -39,9 +39,11 @@ SHOWN = (
 
 
 class ComparisonTable(pd.DataFrame):
-    """The table of :func:`compare`: a ``DataFrame`` that a notebook shows with rounded numbers.
+    """The table of :func:`compare`: a ``DataFrame`` that is shown with rounded numbers.
 
-    What is selected or computed from it is an ordinary ``DataFrame``.
+    A terminal of 80 characters has room for some of its columns, and pandas would leave out those
+    in the middle, the probabilities. What is selected or computed from it, and what
+    ``table.to_string()`` returns, is as in an ordinary ``DataFrame``.
 
     Examples
     --------
@@ -50,6 +52,11 @@ class ComparisonTable(pd.DataFrame):
     >>> table = pymc_arm.compare({"a": Evidence(-1.0, 0.1, 3), "b": Evidence(-3.0, 0.1, 3)})
     >>> "-1.00 ± 0.1" in table._repr_html_()
     True
+    >>> print(table)  # doctest: +NORMALIZE_WHITESPACE
+                 log Z log Bayes factor probability verdict
+    model
+    a      -1.00 ± 0.1                0       0.881
+    b      -3.00 ± 0.1     -2.00 ± 0.14       0.119
     >>> type(table[["probability"]]).__name__
     'DataFrame'
     """
@@ -96,23 +103,38 @@ class ComparisonTable(pd.DataFrame):
         rows = {"probability": sums, "low": np.minimum(low, sums), "high": np.maximum(high, sums)}
         return pd.DataFrame(rows, index=pd.Index(list(groups), name="group"))
 
+    def _rounded(self) -> pd.DataFrame:
+        """Return what is said of each model wherever the table is shown, as text."""
+        rows = []
+        for place, (_, row) in enumerate(self.iterrows()):
+            freedom = float(row["degrees_of_freedom"])
+            evidence = Evidence(row["log_evidence"], row["standard_error"], freedom)
+            against = Evidence(row["log_bayes_factor"], row["log_bayes_factor_se"], freedom)
+            factor = summarize(against) if place else "0"
+            rows.append([summarize(evidence), factor, f"{row['probability']:.3f}", row["verdict"]])
+        columns = ["log Z", "log Bayes factor", "probability", "verdict"]
+        return pd.DataFrame(rows, self.index, columns)
+
+    def __repr__(self) -> str:
+        """Return the table as text for a terminal."""
+        return repr(self._rounded()) if set(SHOWN) <= set(self.columns) else super().__repr__()
+
     def _repr_html_(self) -> str | None:
         if not set(SHOWN) <= set(self.columns):
             shown: str | None = super()._repr_html_()
             return shown
         rows = []
-        for place, (name, row) in enumerate(self.iterrows()):
-            freedom = float(row["degrees_of_freedom"])
-            evidence = Evidence(row["log_evidence"], row["standard_error"], freedom)
-            against = Evidence(row["log_bayes_factor"], row["log_bayes_factor_se"], freedom)
+        rounded = self._rounded().itertuples(name=None)
+        for place, (told, (_, row)) in enumerate(zip(rounded, self.iterrows(), strict=True)):
+            name, evidence, factor, probability, verdict = told
             last = place == len(self) - 1
             cells = [
                 name,
-                summarize(evidence),
-                summarize(against) if place else "0",
-                f"{row['probability']:.3f}",
+                evidence,
+                factor,
+                probability,
                 f"{row['probability_low']:.3f} to {row['probability_high']:.3f}",
-                row["verdict"],
+                verdict,
                 "" if last else "settled" if row["settled"] else "open",
             ]
             if "agreement" in self:

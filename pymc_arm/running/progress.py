@@ -13,6 +13,10 @@ from pymc_arm.algorithm.arm import Info
 
 __all__ = ["ChainProgress", "ModelProgress"]
 
+# A line has up to 82 characters besides its bar, which has four at least. In a narrower terminal
+# the number of particles is left out, or the time at the end of the line would be cut off.
+WIDE = 88
+
 
 def _console() -> Console:
     """Return where bars are drawn.
@@ -48,6 +52,8 @@ class ChainProgress(_Shown):
     """A line for each chain: step, variable, gamma, particles, log Z so far."""
 
     def __init__(self, chains: int, length: int | None, visible: bool, first: int = 0) -> None:
+        console = _console()
+        particles = [TextColumn("R {task.fields[particles]}")] if console.width >= WIDE else []
         self._progress = Progress(
             TextColumn("Chain {task.fields[chain]}"),
             BarColumn(table_column=Column(ratio=1)),
@@ -56,10 +62,10 @@ class ChainProgress(_Shown):
                 "{task.fields[introduced]}", table_column=Column(max_width=28, no_wrap=True)
             ),
             TextColumn("gamma {task.fields[gamma]}"),
-            TextColumn("R {task.fields[particles]}"),
+            *particles,
             TextColumn("log Z {task.fields[log_evidence]}"),
-            TimeElapsedColumn(),
-            console=_console(),
+            TimeElapsedColumn(table_column=Column(min_width=7, no_wrap=True)),
+            console=console,
             disable=not visible,
         )
         self._tasks: dict[int, TaskID] = {

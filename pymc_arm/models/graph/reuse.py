@@ -4,6 +4,8 @@ Rewriting a graph takes most of the time of a short run. Hundreds of data sets o
 (:func:`pymc_arm.calibrate`, :func:`pymc_arm.design`) have graphs of the same structure, so that the
 program of the first serves all of them: data that are marked as such become arguments of it, and
 what depends on them alone is evaluated again. A graph that is the same in everything is known too.
+Where many models are looked at before any is run (:mod:`pymc_arm.comparison.screening`), all arrays
+count as data.
 """
 
 import hashlib
@@ -12,17 +14,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
-from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.interpret import compile_with_numpy, read_graph
 from pymc_arm.models.graph.program import Program
 
-__all__ = ["compile_batched", "exchangeable"]
+__all__ = ["compile_batched", "exchangeable", "plain_gradient"]
 
 # Programs that are kept: a model takes three, and a comparison by simulation has a few models.
 MOST_KEPT = 24
@@ -63,20 +68,51 @@ def compile_batched(
     data = [v for v in ancestors(graphs) if getattr(v.tag, "exchangeable", False)]
     key = _structure(inputs, data, graphs, (trusted, *(v.type for v in batched.values())))
     values = [variable.data for variable in data]
-    program = None if key is None else _known.get(key)
+    program = _recall(key)
     if program is not None:
-        _known.move_to_end(key)
         return program.bind(*values)
     places = [pt.tensor(dtype=v.type.dtype, shape=v.type.shape) for v in data]
     opened = clone_replace(list(graphs), dict(zip(data, places, strict=True))) if data else graphs
     program = _compile([*inputs, *places], batched, opened, trusted)
     if data and not program.vectorized:  # an operation may have an array form for constants only
         return _compile(inputs, batched, graphs, trusted)
-    if key is not None and program.vectorized:
-        _known[key] = program
-        if len(_known) > MOST_KEPT:
-            _known.popitem(last=False)
+    if program.vectorized:
+        _keep(key, program)
     return program.bind(*values)
+
+
+def plain_gradient(inputs: Sequence[TensorVariable], graph: TensorVariable) -> Program:
+    """Return a scalar and its derivatives with respect to the inputs, without any rewrites.
+
+    All arrays in the graph are exchanged, so that regressions on as many predictors, say, share one
+    program, and only the first of them takes derivatives.
+    """
+    data = [v for v in ancestors([graph]) if isinstance(v, TensorConstant) and v.data.size > 1]
+    key = _structure(inputs, data, [graph], "value and gradient")
+    program = _recall(key)
+    if program is None:
+        places = [pt.tensor(dtype=v.type.dtype, shape=v.type.shape) for v in data]
+        (opened,) = clone_replace([graph], dict(zip(data, places, strict=True)))
+        slopes = pytensor.grad(opened, list(inputs), disconnected_inputs="ignore")
+        fgraph = FunctionGraph([*inputs, *places], [opened, *slopes], clone=True)
+        MergeOptimizer().rewrite(fgraph)
+        program = read_graph(fgraph, by_perform=True)
+        _keep(key, program)
+    return program.bind(*(variable.data for variable in data))
+
+
+def _recall(key: Hashable | None) -> Program | None:
+    if key not in _known:
+        return None
+    _known.move_to_end(key)
+    return _known[key]
+
+
+def _keep(key: Hashable | None, program: Program) -> None:
+    if key is not None:
+        _known[key] = program
+    if len(_known) > MOST_KEPT:
+        _known.popitem(last=False)
 
 
 def _compile(

@@ -80,6 +80,8 @@ def main(arguments: list[str]) -> None:
         for place, label in enumerate(labels)
     }
     exact = special.softmax(logs)
+    if options.workers:
+        del keywords["cores"]  # the workers are those of the cluster
     for goal in options.goals:
         models = build_subsets(x, y, labels)
         settle = "order" if goal == "order" else groups
@@ -131,8 +133,10 @@ def _workers(count: int, seconds: float) -> Iterator[Executor | None]:
         before = client.run(os.getpid)
         killer = threading.Timer(seconds, os.kill, (next(iter(before.values())), signal.SIGKILL))
         killer.start()
-        yield client.get_executor()
-        killer.cancel()
+        try:
+            yield client.get_executor()
+        finally:
+            killer.cancel()
         after = client.run(os.getpid)
         print(f"workers {sorted(before.values())} at first, {sorted(after.values())} at the end")
 

@@ -56,7 +56,7 @@ def nested_regressions() -> Pair:
 def hierarchical() -> Pair:
     """Return one mean for all and means of groups, three groups of three.
 
-    More groups start at a fitted reference, and take 8 CPU seconds a simulation in place of 2.
+    More groups start at a fitted reference, and take 8 CPU seconds a simulation in place of 5.
     """
     group = np.repeat(np.arange(3), 3)
     with pm.Model() as pooled:

@@ -4,14 +4,23 @@
 predictors of the diabetes data of scikit-learn with a conjugate prior, and compares the models of
 all subsets by ``compare(..., settle=...)``: once for the probability of each predictor, once for
 the order. It prints probabilities beside the exact ones, and the effort: models and chains that
-were run and CPU seconds, beside those of ten models that are run with the same settings
-(``target_se``) and ``settle=None``, times the number of models over ten.
+were run and CPU seconds, beside those of 20 models, drawn at random, that are run with the same
+settings (``target_se``) and ``settle=None``, times the number of models over 20. With ``--workers
+2`` the chains run on so many Dask workers, one of which is killed after ``--kill`` seconds, and
+CPU seconds are those of this process and of all workers.
 """
 
 import argparse
+import contextlib
 import logging
+import os
+import signal
+import threading
 import time
 import warnings
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,7 +54,11 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--predictors", type=int, default=6)
     parser.add_argument("--draws", type=int, default=250)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sampled", type=int, default=20)
     parser.add_argument("--goals", nargs="+", default=["predictors", "order"])
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--kill", type=float, default=20.0)
+    parser.add_argument("--table", type=Path, help="where to write the table")
     options = parser.parse_args(arguments)
     logging.getLogger("pymc").setLevel(logging.ERROR)
     warnings.simplefilter("ignore")
@@ -54,22 +67,28 @@ def main(arguments: list[str]) -> None:
     keywords = {"draws": options.draws, "cores": 1, "progressbar": False, "target_se": 0.005}
     keywords["random_seed"] = options.seed
     count = len(logs)
-    some = dict(list(build_subsets(x, y, labels).items())[:: max(count // 10, 1)])
-    started = time.process_time()
-    pymc_arm.compare(some, **keywords)
-    each = (time.process_time() - started) / len(some)
-    print(f"{count} models; all of them with settle=None: {each * count:.0f} CPU seconds")
-    names = list(build_subsets(x, y, labels))
+    models = build_subsets(x, y, labels)
+    names = list(models)
+    if options.sampled:
+        chosen = np.random.default_rng(options.seed).choice(count, options.sampled, replace=False)
+        started = time.process_time()
+        pymc_arm.compare({names[place]: models[names[place]] for place in chosen}, **keywords)
+        each = (time.process_time() - started) / len(chosen)
+        print(f"{count} models; all of them with settle=None: {each * count:.0f} CPU seconds")
     groups = {
         label: [name for name, row in zip(names, inside, strict=True) if row[place]]
         for place, label in enumerate(labels)
     }
     exact = special.softmax(logs)
+    if options.workers:
+        del keywords["cores"]  # the workers are those of the cluster
     for goal in options.goals:
         models = build_subsets(x, y, labels)
-        started = time.process_time()
-        table = pymc_arm.compare(models, settle="order" if goal == "order" else groups, **keywords)
-        seconds = time.process_time() - started
+        settle = "order" if goal == "order" else groups
+        started = _cpu_seconds()
+        with _workers(options.workers, options.kill) as executor:
+            table = pymc_arm.compare(models, settle=settle, executor=executor, **keywords)
+        seconds = _cpu_seconds() - started
         found = table.group_probabilities(groups)
         error = np.abs(found["probability"] - exact @ inside).max()
         by_name = dict(zip(names, logs, strict=True))
@@ -86,7 +105,40 @@ def main(arguments: list[str]) -> None:
         if goal != "order":
             print(found.assign(exact=exact @ inside).round(4))
         shown = ["log_evidence", "standard_error", "probability", "settled", "chains"]
-        print(table.head(8)[shown].round(4).to_string())
+        print(table.head(8)[shown].round(4).to_string(), flush=True)
+        if options.table is not None:
+            table.drop(columns="seconds").to_csv(options.table)
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of its children that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
+
+
+@contextlib.contextmanager
+def _workers(count: int, seconds: float) -> Iterator[Executor | None]:
+    """Yield an executor of Dask workers, one of which is killed after some seconds, or None."""
+    if not count:
+        yield None
+        return
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=count, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        before = client.run(os.getpid)
+        killer = threading.Timer(seconds, os.kill, (next(iter(before.values())), signal.SIGKILL))
+        killer.start()
+        try:
+            yield client.get_executor()
+        finally:
+            killer.cancel()
+        after = client.run(os.getpid)
+        print(f"workers {sorted(before.values())} at first, {sorted(after.values())} at the end")
 
 
 COMMANDS = {"subsets": main}

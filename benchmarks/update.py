@@ -26,6 +26,7 @@ from scipy import stats
 import pymc_arm
 from benchmarks.limited import cpu_seconds
 from pymc_arm.models import compiled
+from pymc_arm.models.graph import reuse
 
 __all__ = ["COMMANDS", "EXACT"]
 
@@ -252,6 +253,7 @@ def _cost(names: list[str], repeats: int) -> None:
             seconds, found = [], []
             for run in (fresh, update):
                 compiled._compiled.pop(new, None)
+                reuse._known.clear()
                 for _ in range(2):  # the second time the model is compiled
                     start = cpu_seconds()
                     result = run()

@@ -1,6 +1,6 @@
 """``update``: yesterday's result and today's model, which has more data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.errors import DrawsError
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.reciprocal import reciprocal_estimate
-from pymc_arm.models.appended import REMEDY, find_rows, find_terms
+from pymc_arm.models.appended import REMEDY, Rows, find_rows, find_terms
 from pymc_arm.models.bambi import undo_bambi
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.density import LogDensity
@@ -33,6 +33,7 @@ from pymc_arm.results import make_inference_tree
 from pymc_arm.running.given import Given
 from pymc_arm.running.options import Options
 from pymc_arm.running.processors import available_cores
+from pymc_arm.running.renewal import Renewal
 from pymc_arm.running.updated import carry_draws, effective_number
 from pymc_arm.wrapped import finish_as_given
 
@@ -117,11 +118,13 @@ def update(
         )
     model = find_model(model)
     _check_free(draws, model)
+    renewal: Renewal | None = None
     if previous is None:
         rows = find_rows(idata, model)
         whole = compile_model(model, backend=backend)
         assert isinstance(whole.density, LogDensity)
         path = path_from_rows(whole, find_terms(whole.density, rows))
+        renewal = _renewal(attributes, earlier, whole.density, rows)
     else:
         if is_wrapper(previous):
             draws, previous = undo_bambi(draws, previous)
@@ -134,7 +137,7 @@ def update(
     _check_distinct(given, path)
     _check_log_evidence(given, path, earlier, old)
     rng = np.random.default_rng(options.random_seed)
-    outcome = carry_draws(path, given, earlier, rng, cores or available_cores())
+    outcome = carry_draws(path, given, earlier, rng, cores or available_cores(), renewal)
     coords, dims = coords_and_dims(model)
     result = make_inference_tree(
         outcome.chains,
@@ -223,6 +226,21 @@ def _same_space(path: ModelPath, previous: pm.Model, backend: str | None) -> Mod
             f"{path.plan.layout.dimension}: give the same model with the old data."
         )
     return found
+
+
+def _renewal(
+    attributes: Mapping[str, Any], earlier: Evidence, density: LogDensity, rows: Mapping[str, Rows]
+) -> Renewal:
+    """Return the last result whose draws were new: that which is updated, or one before it."""
+
+    def log_ratio_since(then: Mapping[str, int]) -> Callable[[np.ndarray], np.ndarray]:
+        since = np.zeros(density.count)
+        counts = {name: Rows(then[name], own.all) for name, own in rows.items()}
+        since[find_terms(density, counts)] = 1.0
+        return lambda points: density.sum(points, since)
+
+    before = {name: own.old for name, own in rows.items()}
+    return Renewal.read(attributes, earlier, before, log_ratio_since)
 
 
 class _OldDensity:

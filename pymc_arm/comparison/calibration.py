@@ -44,8 +44,8 @@ def calibrate(
 
     A model is taken in proportion to its prior probability, data are drawn from its prior
     predictive distribution, and log Z of all models is estimated from them. Over many such data
-    sets the true model must be as probable as the estimates say. The message after the first
-    simulations says how long it will take.
+    sets the true model must be as probable as the estimates say. A message after the first
+    simulation, and a better one after four, say how long all will take.
 
     Parameters
     ----------

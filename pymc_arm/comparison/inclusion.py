@@ -7,6 +7,7 @@ coefficients says which subsets may matter; these are estimated, the most probab
 all the others together can't move an inclusion probability by more than a tolerance.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,9 @@ import scipy
 from pymc_arm._compat import InferenceTree, coords_and_dims, find_model, get_group
 from pymc_arm.arguments import check_count
 from pymc_arm.comparison.point_density import Nested, nested_ratio
+from pymc_arm.comparison.reading import read_attributes
 from pymc_arm.comparison.savage_dickey import independent_draws
-from pymc_arm.comparison.table import ERROR_DRAWS, ERROR_SEED
+from pymc_arm.estimation.convergence import effective_sizes
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.given_data import check_data
@@ -43,8 +45,8 @@ class Inclusion:
     table
         A row for each predictor: the ``probability`` that its coefficient is not zero, its
         ``standard_error``, and the 95 % interval from ``low`` to ``high``, by the errors of the
-        Bayes factors and what the subsets that were not estimated may add. They are on the safe
-        side: how far errors of subsets that share their draws cancel is not counted.
+        Bayes factors, which have their draws in common and largely cancel, and what the subsets
+        that were not estimated may add.
     subsets
         A row for each subset, the most probable first: the predictors in it, the
         ``log_bayes_factor`` against all predictors, its ``standard_error``, its ``probability``,
@@ -136,8 +138,10 @@ def inclusion_probabilities(
     log_prior = (out * np.log((1 - prior_probability) / prior_probability)).sum(axis=1)
     rough = _approximate(path, points, slot, out)
     independent = independent_draws(idata, points, fixed)
-    found = np.full((len(out), 3), np.nan)
-    found[0] = 0.0, 0.0, np.inf  # all predictors against themselves
+    found = np.full((len(out), 2), np.nan)
+    found[0] = 0.0, 0.0  # all predictors against themselves
+    weights: dict[int, np.ndarray] = {}
+    doubtful = np.zeros(len(out))
     limit = len(out) if most is None else min(int(most) + 1, len(out))
     while True:
         known = ~np.isnan(found[:, 0])
@@ -153,10 +157,28 @@ def inclusion_probabilities(
         for place in order[: min(BATCH, limit - int(known.sum()))]:
             nested = _nested(path, slot, out[place])
             ratio = nested_ratio(path, points, nested, independent)
-            error = ratio.estimate.standard_error if ratio.reliable else max(1.0, spread)
-            value, freedom = ratio.estimate.log_evidence, ratio.estimate.degrees_of_freedom
-            found[place] = value, error, freedom
-    return _collect(_labels(model, slot), out, found, rough + shift, log_prior, spread, rest)
+            if not ratio.reliable:
+                doubtful[place] = max(1.0, spread)
+            error = max(ratio.estimate.standard_error, doubtful[place])
+            found[place] = ratio.estimate.log_evidence, error
+            weights[int(place)] = ratio.weights
+    value = np.where(known, found[:, 0], rough + shift)
+    error = np.where(known, found[:, 1], spread)
+    probability = scipy.special.softmax(value + log_prior)
+    effects = probability[:, None] * (~out - probability @ ~out)
+    variance = _variance(idata, points.shape[:2], effects, weights) + doubtful**2 @ effects**2
+    rows = _intervals(probability @ ~out, np.sqrt(variance), rest)
+    labels, order = _labels(model, slot), np.argsort(-probability, kind="stable")
+    subsets: dict[str, Any] = {
+        "predictors": [", ".join(np.array(labels)[~out[place]]) for place in order],
+        "log_bayes_factor": value[order],
+        "standard_error": error[order],
+        "probability": probability[order],
+        "estimated": known[order],
+    }
+    return Inclusion(
+        pd.DataFrame(rows, index=pd.Index(labels, name="predictor")), pd.DataFrame(subsets)
+    )
 
 
 def _find_vector(model: pm.Model, path: ModelPath, variable: str) -> VariableSlice:
@@ -228,47 +250,48 @@ def _calibrate(errors: np.ndarray) -> tuple[float, float]:
     return float(own.mean()), float(own.std(ddof=1))
 
 
-def _collect(
-    labels: list[str],
-    out: np.ndarray,
-    found: np.ndarray,
-    rough: np.ndarray,
-    log_prior: np.ndarray,
-    spread: float,
-    rest: float,
-) -> Inclusion:
-    known = ~np.isnan(found[:, 0])
-    value = np.where(known, found[:, 0], rough)
-    error = np.where(known, found[:, 1], spread)
-    freedom = np.where(known, np.clip(found[:, 2], 1, 1e6), 1e6)
-    probability = scipy.special.softmax(value + log_prior)
-    point = probability @ ~out
-    rng = np.random.default_rng(ERROR_SEED)
-    # Subsets without any weight need no draws of their errors.
-    some = np.flatnonzero(probability > 1e-6)
-    noise = rng.standard_t(freedom[some], size=(ERROR_DRAWS // 10, len(some))) * error[some]
-    drawn = scipy.special.softmax(value[some] + log_prior[some] + noise, axis=1) @ ~out[some]
-    # Subsets have their draws in common, and so may all be off on the same side.
-    common = point * (1 - point) * np.sqrt(probability[known] @ found[known, 1] ** 2)
-    total = np.hypot(drawn.std(axis=0), common)
-    half = scipy.special.ndtri(0.975) * total + rest
-    rows = {
+def _variance(
+    idata: InferenceTree,
+    shape: tuple[int, ...],
+    effects: np.ndarray,
+    weights: Mapping[int, np.ndarray],
+) -> np.ndarray:
+    """Return the variances of inclusion probabilities by the draws that all subsets share.
+
+    Parameters
+    ----------
+    idata
+        Where the draws are from.
+    shape
+        Chains and draws.
+    effects
+        The derivatives of inclusion probabilities with respect to log Bayes factors, (subset,
+        predictor).
+    weights
+        Of the draws, for each subset that was estimated: their mean is one.
+    """
+    places = list(weights)
+    if not places:
+        return np.zeros(effects.shape[1])
+    # To first order a probability is an average over draws of this.
+    influence = (np.stack(list(weights.values()), axis=1) - 1) @ effects[places]
+    by_chain = influence.reshape(*shape, -1)
+    known = float(read_attributes(idata).get("independent_draws", np.inf))
+    sizes = effective_sizes(by_chain) if shape[1] >= 4 else np.full(effects.shape[1], np.nan)
+    independent = np.fmin(np.fmin(sizes, known), len(influence))
+    found: np.ndarray = influence.var(axis=0) / independent
+    return found
+
+
+def _intervals(point: np.ndarray, error: np.ndarray, rest: float) -> dict[str, np.ndarray]:
+    """Return the columns of the table: what was not estimated may all be on one side."""
+    half = scipy.special.ndtri(0.975) * error + rest
+    return {
         "probability": point,
-        "standard_error": np.hypot(total, 0.5 * rest),
+        "standard_error": np.hypot(error, 0.5 * rest),
         "low": np.clip(point - half, 0, 1),
         "high": np.clip(point + half, 0, 1),
     }
-    order = np.argsort(-probability, kind="stable")
-    subsets: dict[str, Any] = {
-        "predictors": [", ".join(np.array(labels)[~out[place]]) for place in order],
-        "log_bayes_factor": value[order],
-        "standard_error": error[order],
-        "probability": probability[order],
-        "estimated": known[order],
-    }
-    return Inclusion(
-        pd.DataFrame(rows, index=pd.Index(labels, name="predictor")), pd.DataFrame(subsets)
-    )
 
 
 def _labels(model: pm.Model, slot: VariableSlice) -> list[str]:

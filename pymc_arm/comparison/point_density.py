@@ -57,11 +57,15 @@ class NestedRatio:
         How many independent draws the average is worth.
     tail_index
         The Pareto k of the weights.
+    weights
+        What is averaged at each draw, relative to the average: errors of several ratios by the same
+        draws hang together as these do.
     """
 
     estimate: Evidence
     effective_draws: float
     tail_index: float
+    weights: np.ndarray
 
     @property
     def reliable(self) -> bool:
@@ -103,7 +107,10 @@ def nested_ratio(
         ]
     )
     estimate, effective = _average(log_weights, len(parts), independent)
-    return NestedRatio(estimate, effective, pareto_k(log_weights))
+    weights = (
+        np.exp(log_weights - estimate.log_evidence) if effective else np.zeros(len(log_weights))
+    )
+    return NestedRatio(estimate, effective, pareto_k(log_weights), weights)
 
 
 def _parts(points: np.ndarray) -> int:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pymc as pm
 import pytensor
-import pytensor.tensor as pt
 from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.errors import ModelError
+from pymc_arm.models.graph.reuse import exchangeable
 from pymc_arm.models.graph_sampler import GraphSampler
 from pymc_arm.models.prior import PriorSampler, batched_function
 
@@ -103,7 +103,7 @@ class PriorPredictive:
 
 def observe(model: pm.Model, rv: TensorVariable, data: np.ndarray) -> None:
     """Put data in the place of what a variable of a model has observed."""
-    value = pt.constant(np.asarray(data).astype(rv.type.dtype), name=rv.name)
+    value = exchangeable(np.asarray(data).astype(rv.type.dtype), rv.name)
     model.values_to_rvs.pop(model.rvs_to_values[rv], None)
     model.rvs_to_values[rv] = value
     model.values_to_rvs[value] = rv

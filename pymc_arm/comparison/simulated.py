@@ -13,7 +13,7 @@ import json
 import logging
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +37,8 @@ from pymc_arm.sampling import sample
 __all__ = ["Experiment", "Simulation", "run_simulations"]
 
 _log = logging.getLogger("pymc")
-# The time that is left is told after so many simulations, when their mean is known to a third.
+# How long all will take is told after the first simulation, and again after so many, when the mean
+# of their times is known to a third.
 TIMED = 4
 
 
@@ -118,6 +119,10 @@ class Experiment:
             taken[place] += 1
             found.append(place)
         return found
+
+    def runs_of(self, numbers: Iterable[int]) -> int:
+        """Return how many times all models are run in some simulations."""
+        return sum(1 + (number < self.repeats) for number in numbers)
 
     def simulate(self, number: int) -> Simulation:
         """Draw a data set, and run all models on it."""
@@ -217,11 +222,12 @@ def run_simulations(
             if folder is not None:
                 write_file(_file(folder, number), simulation.to_json().encode())
             progress.advance(title)
-            if ended == min(TIMED, len(missing) - 1):
-                each = (time.perf_counter() - started) / ended
-                left = each * (len(missing) - ended)
+            if ended in (1, TIMED) and ended < len(missing):
+                ahead = experiment.runs_of(n for n in missing if n not in done)
+                each = (time.perf_counter() - started) / (experiment.runs_of(missing) - ahead)
+                begun = "1 simulation" if ended == 1 else f"{ended} simulations"
                 _log.info(
-                    "%s: %d simulations at %.2g s each; %s to go", title, count, each, _time(left)
+                    "%s: by %s, all %d take %s more", title, begun, count, _time(each * ahead)
                 )
         progress.finish(title)
     return [done[number] for number in range(count)]

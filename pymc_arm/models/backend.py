@@ -24,9 +24,9 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ModelError
 from pymc_arm.models.graph.batching import copy_graphs
-from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import serialized
+from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.graph.verification import Reference
 from pymc_arm.models.terms import TermBlock, count_terms
 
@@ -203,9 +203,7 @@ def _interpret(
         piece if piece.type.shape == (1,) else piece[starts[number] : stops[number]]
         for number, piece in enumerate(pieces)
     ]
-    graphs = vectorize_graph(sliced, {x: rows}) if sliced else []
-    _forget_traces(graphs)
-    program = compile_with_numpy([rows, starts, stops], *graphs)
+    program = compile_batched([x, starts, stops], {x: rows}, sliced)
     if must_be_quick and not program.vectorized:
         return None
 

@@ -32,7 +32,8 @@ class RunSummary:
     ``bridged`` and what follows tell of draws that were given
     (:class:`pymc_arm.estimation.given.GivenDraws`): a bridge to them has no settings.
     ``log_new_given_old`` and what follows tell of an update of an earlier result
-    (:class:`pymc_arm.estimation.carried.Carried`).
+    (:class:`pymc_arm.estimation.carried.Carried`); ``renewed_rows`` and what follows of the last
+    result whose draws were new (:class:`pymc_arm.running.renewal.Renewal`).
     """
 
     draws: int
@@ -83,6 +84,11 @@ class RunSummary:
     updated_by: str | None = None
     memory: float | None = None
     survivors: float | None = None
+    renewed_rows: str | None = None
+    renewed_draws: float | None = None
+    renewed_updates: int | None = None
+    renewed_log_marginal_likelihood: float | None = None
+    renewed_log_marginal_likelihood_se: float | None = None
 
     def to_attrs(self) -> dict[str, Any]:
         """Return the attributes of a result."""

@@ -48,6 +48,7 @@ from pymc_arm.running.chains import Chain
 from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.refining import bridge_mapper, describe_modes, draw_prior
+from pymc_arm.running.renewal import Renewal
 from pymc_arm.running.run import Outcome
 from pymc_arm.running.summary import RunSummary
 
@@ -120,7 +121,12 @@ def effective_number(given: Given) -> float:
 
 
 def carry_draws(
-    path: Any, given: Given, earlier: Evidence, rng: np.random.Generator, workers: int
+    path: Any,
+    given: Given,
+    earlier: Evidence,
+    rng: np.random.Generator,
+    workers: int,
+    renewal: Renewal | None = None,
 ) -> Outcome:
     """Carry draws of an old posterior to a new one.
 
@@ -136,6 +142,8 @@ def carry_draws(
         For all chains, one stream each.
     workers
         How many chains run at the same time.
+    renewal
+        The last result whose draws were new; None if rows can't be told apart.
 
     Raises
     ------
@@ -155,6 +163,8 @@ def carry_draws(
     independent = float(np.fmin(min(effective, size), given.independent))
     known = given.independent if given.independent > 0 else size
     start = _Start(parts, ratios, earlier.log_evidence, independent, max(size / known, 1.0))
+    if renewal is not None and np.isnan(renewal.independent):
+        renewal = replace(renewal, independent=independent)
     with one_blas_thread():
         found = _by_weights(path, start, rng) if start.suffices else None
         found = found or _by_q(path, start, rng, workers)
@@ -162,7 +172,7 @@ def carry_draws(
         modes = _search(path, found)
     estimates = found.estimates
     if found.updated_by != "q":
-        estimates = replace(estimates, earlier=earlier)
+        estimates = replace(estimates, earlier=_with_covariance(earlier, found, renewal))
     evidence = estimates.evidence
     error = estimates.own_error
     if found.updated_by == "q":
@@ -190,9 +200,20 @@ def carry_draws(
         previous_log_marginal_likelihood_se=earlier.standard_error,
         memory=found.memory,
         survivors=found.survivors,
+        **(renewal.record() if renewal and found.updated_by == "weights" else {}),
         **modes,
     )
     return Outcome(found.chains, estimates, summary)
+
+
+def _with_covariance(earlier: Evidence, found: _Carried, renewal: Renewal | None) -> Evidence:
+    """Return the old log Z with what its error and that of an update by weights have in common."""
+    if renewal is None or found.updated_by != "weights":
+        return earlier
+    particles = np.concatenate([chain.particles for chain in found.chains])
+    total = renewal.variance(particles, found.estimates.evidence.log_evidence)
+    rest = total - found.estimates.own_error**2
+    return replace(earlier, standard_error=float(np.sqrt(max(earlier.standard_error**2, rest))))
 
 
 def _with_copies(part: Part) -> Part:

@@ -178,7 +178,7 @@ def test_runs_resume_and_executors_give_the_same(tmp_path, caplog):
     options = {**OPTIONS, "repeats": 1}
     with caplog.at_level(logging.INFO, logger="pymc"):
         first = pymc_arm.calibrate(COINS, 4, checkpoint=tmp_path, **options)
-    assert "calibrate: 4 simulations" in caplog.text
+    assert "calibrate: by 1 simulation, all 4 take about" in caplog.text
     exact = stats.betabinom(10, 100, 100).logpmf(np.arange(11))
     assert np.abs(first.log_evidence[:, :1] - exact).min(axis=1).max() < 0.02
     assert first.log_evidence[:, 1] == pytest.approx(-np.log(11), abs=0.05)

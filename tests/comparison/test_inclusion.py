@@ -90,10 +90,11 @@ def test_probabilities_are_the_exact_ones(regression, prior):
 
 
 @pytest.mark.statistical
-def test_error_bars_are_not_too_small(regression):
-    """Of 100 intervals of 95 % at least 88 cover, since five of each replicate hang together.
+def test_error_bars_are_right(regression):
+    """Of 100 intervals of 95 % at least 88 cover, and errors are as large as they claim to be.
 
-    They are too large: standard errors are 2.3 times the root mean square error here.
+    Five of each replicate hang together. Of 200 intervals (40 replicates) 197 covered, and the
+    ratio was 0.93; a ratio beyond these limits has a chance of 1 % in 20 replicates.
     """
     model, exact = regression.model(), regression.exact(0.5)
     errors, claimed, covered = [], [], 0
@@ -104,7 +105,7 @@ def test_error_bars_are_not_too_small(regression):
         covered += int(((table["low"] <= exact) & (exact <= table["high"])).sum())
     assert covered >= 88
     ratio = np.sqrt(np.mean(np.square(errors)) / np.mean(np.square(claimed)))
-    assert ratio < 1.3
+    assert 0.7 < ratio < 1.3
 
 
 def test_labels_of_dimensions_and_a_limit(regression):

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytensor.tensor as pt
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.rewriting.basic import in2out
 
 from pymc_arm._compat import COMPILING
@@ -24,7 +23,7 @@ from pymc_arm.models.elimination.cover import cover_cells, cover_colors
 from pymc_arm.models.elimination.graph import color_graph, connect
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
 from pymc_arm.models.graph.gradient import differentiate
-from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.support import Support
 
 __all__ = ["Group", "WeightedGradient", "as_rows", "evaluate_group", "make_groups", "spread"]
@@ -209,8 +208,8 @@ class WeightedGradient:
             gradient = differentiate(total, x)
             fgraph = FunctionGraph([x, row], copy_graphs(x, [gradient]), clone=False)
             in2out(open_graph).rewrite(fgraph)
-            batched = vectorize_graph(list(fgraph.outputs), {x: rows, row: weights})
-            self._program = compile_with_numpy([rows, weights], *batched, trusted=True)
+            batched = {x: rows, row: weights}
+            self._program = compile_batched([x, row], batched, fgraph.outputs, trusted=True)
         #: Whether no operation is a loop in Python.
         self.vectorized = self._program.vectorized
         some = density.reference[:2]

@@ -15,16 +15,16 @@ import pytensor.tensor as pt
 from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
-from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Program
+from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.graph.verification import Reference
 
 __all__ = ["Gradient", "differentiate"]
@@ -229,12 +229,10 @@ class Gradient:
         copies = copy_graphs(x, graphs)
         fgraph = FunctionGraph([x, weights], copies, clone=False)
         in2out(open_graph).rewrite(fgraph)  # derivatives may be closed again
-        replaced, given = {x: rows}, weights
+        batched = {x: rows}
         if self._by_row:
-            given = pt.tensor("W", dtype="float64", shape=(None, *weights.type.shape))
-            replaced[weights] = given
-        batched = vectorize_graph(list(fgraph.outputs), replaced)
-        function = compile_with_numpy([rows, given], *batched, trusted=True)
+            batched[weights] = pt.tensor("W", dtype="float64", shape=(None, *weights.type.shape))
+        function = compile_batched([x, weights], batched, fgraph.outputs, trusted=True)
         return function if function.vectorized else None
 
     def _loop(self, x: TensorVariable, weights: TensorVariable, *graphs: TensorVariable) -> Looped:

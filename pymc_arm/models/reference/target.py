@@ -15,13 +15,12 @@ import warnings
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.replace import vectorize_graph
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.models.coloring import add_by_owner
 from pymc_arm.models.graph.gradient import differentiate
-from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.program import Program
+from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.noncentered import NODES
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.quantiles import find_quantiles
@@ -125,10 +124,9 @@ class SharedTarget:
                 for value, count in zip(values, counts, strict=True):
                     total += pt.sum(value * row[first : first + count])
                     first += count
-                graphs = vectorize_graph(
-                    [*values, differentiate(total, x)], {x: rows, row: weights}
-                )
-                program = compile_with_numpy([rows, weights], *graphs, trusted=True)
+                graphs = [*values, differentiate(total, x)]
+                batched = {x: rows, row: weights}
+                program = compile_batched([x, row], batched, graphs, trusted=True)
             return program if program.vectorized and self._is_right(program) else None
         except Exception as error:  # compilers raise anything: it is noted
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]

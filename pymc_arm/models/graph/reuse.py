@@ -1,0 +1,173 @@
+"""Batched functions of graphs that differ in their data alone, rewritten once.
+
+Rewriting a graph takes most of the time of a short run. Hundreds of data sets of the same model
+(:func:`pymc_arm.calibrate`, :func:`pymc_arm.design`) have graphs of the same structure, so that the
+program of the first serves all of them: data that are marked as such become arguments of it, and
+what depends on them alone is evaluated again. A graph that is the same in everything is known too.
+Where many models are looked at before any is run (:mod:`pymc_arm.comparison.screening`), all arrays
+count as data.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.rewriting.basic import MergeOptimizer
+from pytensor.graph.traversal import ancestors, toposort
+from pytensor.tensor.type import TensorType
+from pytensor.tensor.variable import TensorConstant, TensorVariable
+
+from pymc_arm.models.graph.interpret import compile_with_numpy, read_graph
+from pymc_arm.models.graph.program import Program
+
+__all__ = ["compile_batched", "exchangeable", "plain_gradient"]
+
+# Programs that are kept: a model takes three, and a comparison by simulation has a few models.
+MOST_KEPT = 24
+# Graphs with larger constants than this are not kept: rewriting is not what they spend time on.
+MOST_ELEMENTS = 100_000
+
+_known: OrderedDict[Hashable, Program] = OrderedDict()
+
+
+def exchangeable(data: np.ndarray, name: str | None = None) -> TensorConstant:
+    """Return data as a constant that programs take as an argument."""
+    array = np.asarray(data)
+    constant = TensorConstant(TensorType(array.dtype, array.shape), array, name=name)
+    constant.tag.exchangeable = True
+    return constant
+
+
+def compile_batched(
+    inputs: Sequence[TensorVariable],
+    batched: Mapping[Variable, Variable],
+    graphs: Sequence[TensorVariable],
+    *,
+    trusted: bool = False,
+) -> Program:
+    """Return graphs as a function of many points at once, on NumPy.
+
+    Parameters
+    ----------
+    inputs
+        Of the graphs.
+    batched
+        Which of them get a new first axis, and the variables that have it.
+    graphs
+        To be evaluated.
+    trusted
+        As of :func:`~pymc_arm.models.graph.interpret.compile_with_numpy`.
+    """
+    data = [v for v in ancestors(graphs) if getattr(v.tag, "exchangeable", False)]
+    key = _structure(inputs, data, graphs, (trusted, *(v.type for v in batched.values())))
+    values = [variable.data for variable in data]
+    program = _recall(key)
+    if program is not None:
+        return program.bind(*values)
+    places = [pt.tensor(dtype=v.type.dtype, shape=v.type.shape) for v in data]
+    opened = clone_replace(list(graphs), dict(zip(data, places, strict=True))) if data else graphs
+    program = _compile([*inputs, *places], batched, opened, trusted)
+    if data and not program.vectorized:  # an operation may have an array form for constants only
+        return _compile(inputs, batched, graphs, trusted)
+    if program.vectorized:
+        _keep(key, program)
+    return program.bind(*values)
+
+
+def plain_gradient(inputs: Sequence[TensorVariable], graph: TensorVariable) -> Program:
+    """Return a scalar and its derivatives with respect to the inputs, without any rewrites.
+
+    All arrays in the graph are exchanged, so that regressions on as many predictors, say, share one
+    program, and only the first of them takes derivatives.
+    """
+    data = [v for v in ancestors([graph]) if isinstance(v, TensorConstant) and v.data.size > 1]
+    key = _structure(inputs, data, [graph], "value and gradient")
+    program = _recall(key)
+    if program is None:
+        places = [pt.tensor(dtype=v.type.dtype, shape=v.type.shape) for v in data]
+        (opened,) = clone_replace([graph], dict(zip(data, places, strict=True)))
+        slopes = pytensor.grad(opened, list(inputs), disconnected_inputs="ignore")
+        fgraph = FunctionGraph([*inputs, *places], [opened, *slopes], clone=True)
+        MergeOptimizer().rewrite(fgraph)
+        program = read_graph(fgraph, by_perform=True)
+        _keep(key, program)
+    return program.bind(*(variable.data for variable in data))
+
+
+def _recall(key: Hashable | None) -> Program | None:
+    if key not in _known:
+        return None
+    _known.move_to_end(key)
+    return _known[key]
+
+
+def _keep(key: Hashable | None, program: Program) -> None:
+    if key is not None:
+        _known[key] = program
+    if len(_known) > MOST_KEPT:
+        _known.popitem(last=False)
+
+
+def _compile(
+    inputs: Sequence[Variable],
+    batched: Mapping[Variable, Variable],
+    graphs: Sequence[TensorVariable],
+    trusted: bool,
+) -> Program:
+    many = vectorize_graph(list(graphs), dict(batched)) if graphs else []
+    for variable in ancestors(many):
+        # Rewrites join the traces of what they merge; those of some small models double until
+        # memory is full.
+        variable.tag.trace = []
+    return compile_with_numpy([batched.get(v, v) for v in inputs], *many, trusted=trusted)
+
+
+def _structure(
+    inputs: Sequence[Variable],
+    data: Sequence[Variable],
+    graphs: Sequence[Variable],
+    more: Hashable,
+) -> Hashable | None:
+    """Return what two graphs have in common that are equal but for their data, or None."""
+    numbers = {variable: number for number, variable in enumerate([*inputs, *data])}
+    parts: list[Hashable] = [more, *(variable.type for variable in numbers)]
+    elements = 0
+
+    def number_of(variable: Variable) -> Hashable:
+        nonlocal elements
+        if variable in numbers:
+            return numbers[variable]
+        if not isinstance(variable, Constant):
+            raise _UnknownInput
+        elements += np.size(variable.data) if isinstance(variable, TensorConstant) else 0
+        return _constant(variable)
+
+    try:
+        for node in toposort(graphs):
+            parts.append((node.op, tuple(number_of(variable) for variable in node.inputs)))
+            for variable in node.outputs:
+                numbers[variable] = len(numbers)
+                parts.append(variable.type)
+        parts.append(tuple(number_of(variable) for variable in graphs))
+        hash(key := tuple(parts))
+    except (_UnknownInput, TypeError):  # something in it can't be compared
+        return None
+    return key if elements <= MOST_ELEMENTS else None
+
+
+class _UnknownInput(Exception):
+    """A graph has an input that is none of those given."""
+
+
+def _constant(variable: Any) -> Hashable:
+    if not isinstance(variable, TensorConstant):
+        return (variable.type, variable.signature())
+    digest = hashlib.sha256(np.ascontiguousarray(variable.data).tobytes()).digest()
+    return (variable.type, np.shape(variable.data), digest)

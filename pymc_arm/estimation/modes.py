@@ -102,6 +102,7 @@ def search_modes(
     score: Callable[[np.ndarray], np.ndarray] | None = None,
     *,
     walk: bool = False,
+    likely: Any = None,
 ) -> list[Summit]:
     """Return the summits of the posterior that climbs have reached, the heaviest first.
 
@@ -123,6 +124,8 @@ def search_modes(
     walk
         Whether to look for wide parts without a summit too (:mod:`pymc_arm.estimation.walks`).
         Particles that come from the prior have met them.
+    likely
+        Particles where modes may be, from which climbs start too.
 
     Returns
     -------
@@ -151,6 +154,9 @@ def search_modes(
         survey = Survey.of(dispersed, points, log_density, log_evidence)
         afforded = climbs_afforded(space.work)
         starts = np.concatenate([starts, survey.outstanding(afforded)])
+        if likely is not None and len(likely):
+            more = space.points(likely)
+            starts = np.concatenate([starts, more[np.isfinite(log_density(more))]])
         scale = np.maximum(starts.std(axis=0), 1e-8)
 
         def gradient(at: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from pymc_arm.estimation.estimate import stands
 from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
 from pymc_arm.estimation.modes import MOST_SUMMITS, Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
-from pymc_arm.estimation.spaces import Refinable, Searchable, StartedElsewhere
+from pymc_arm.estimation.spaces import Hinted, Refinable, Searchable, StartedElsewhere
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import Estimates, Evidence, estimate_chains, represent_posterior
 from pymc_arm.running.backends import Request, Runner
@@ -312,7 +312,10 @@ def _refine(
     prior = draw_prior(path, survey_size(spaces[0].work), rng)
     score = path.score if isinstance(path, Ladder) else None
     walk = isinstance(path, StartedElsewhere)
-    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng, score, walk=walk)
+    likely = path.likely_particles if isinstance(path, Hinted) else None
+    summits = search_modes(
+        spaces[0], prior, path.join(clouds), log_evidence, rng, score, walk=walk, likely=likely
+    )
     if _needs_no_fit(path, chains, clouds[0]) and not any(s.missed for s in summits):
         assert isinstance(path, Ladder)
         bridges = _over_the_steps(path, chains)

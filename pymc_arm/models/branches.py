@@ -5,6 +5,8 @@ it shows: far away the wider branch is larger, and climbs, walks and prior draws
 the graph names its branches. With one branch in place of the sum, a climb sees this branch from
 anywhere; where it ends, a climb of the whole density begins.
 
+So are discrete variables that are summed, if they have few values: a climb takes each of them.
+
 Only a sum that is a single number is taken apart: one of many elements (a mixture for each of many
 observations) has as many combinations of branches.
 """
@@ -24,6 +26,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.estimation.climbs import climb
 from pymc_arm.models.density import Density, LogDensity
+from pymc_arm.models.elimination.density import EliminatedDensity
 from pymc_arm.models.graph.forms import scalar_kind
 from pymc_arm.models.graph.gradient import Gradient
 
@@ -31,6 +34,9 @@ __all__ = ["branch_summits", "find_mixtures"]
 
 # Branches that are climbed, of all mixtures together. Each takes some dozens of gradients.
 MOST_BRANCHES = 32
+# With fewer coordinates than this, prior draws show what there is, and the values of discrete
+# variables are not climbed one by one: another gradient takes half a second to compile.
+SMALLEST_DIMENSION = 3
 # Climbs of a branch: from the middle of the prior and from some of its draws. A branch is a single
 # density in all that was seen, and one start would do.
 STARTS = 4
@@ -56,9 +62,16 @@ def branch_summits(density: Density) -> np.ndarray:
     numpy.ndarray
         (size, dimension); empty where no mixture is found, or its gradient is not to be had.
     """
+    if isinstance(density, EliminatedDensity):
+        return _summits_of_configurations(density)
+    if isinstance(density, LogDensity):
+        return _summits_of_branches(density)
+    return np.zeros((0, density.reference.shape[1]))
+
+
+def _summits_of_branches(density: LogDensity) -> np.ndarray:
+    """Climb with one branch in place of each sum that the graph takes."""
     none = np.zeros((0, density.reference.shape[1]))
-    if not isinstance(density, LogDensity):
-        return none
     x, pieces = density.gradient.graphs
     lengths = [size for sizes in density.piece_sizes for size in sizes]
     copies: list[TensorVariable] = []
@@ -71,24 +84,51 @@ def branch_summits(density: Density) -> np.ndarray:
             selections.append((own, list(range(first, first + len(own)))))
             copies += replaced
             sizes += [lengths[n] for n in own]
-    prior = density.reference[np.isfinite(density.reference).all(axis=1)]
-    if not selections or len(prior) < STARTS:
+    starts = _starts(density)
+    if not selections or len(starts) < STARTS:
         return none
-    gradient = Gradient(x, [*pieces, *copies], np.array(sizes), prior, [], by_row=True)
-    if not gradient.available():
-        return none
-    low, middle, high = np.quantile(prior, [0.16, 0.5, 0.84], axis=0)
-    starts = np.tile(np.concatenate([middle[None], prior[: STARTS - 1]]), (len(selections), 1))
+    gradient = Gradient(x, [*pieces, *copies], np.array(sizes), starts, [], by_row=True)
     use = np.zeros((len(selections), len(sizes)))
     use[:, : len(pieces)] = 1.0
     for row, (without, instead) in zip(use, selections, strict=True):
         row[without], row[instead] = 0.0, 1.0
     weights = np.repeat(np.repeat(use, sizes, axis=1), STARTS, axis=0)
+    return _climb(gradient, weights, np.tile(starts[:STARTS], (len(selections), 1)), starts)
+
+
+def _summits_of_configurations(density: EliminatedDensity) -> np.ndarray:
+    """Climb with each of the values of discrete variables that are summed, if they are few."""
+    values, starts = density.configurations(MOST_BRANCHES), _starts(density.whole)
+    if not len(values) or len(starts) < STARTS or len(density.kept) < SMALLEST_DIMENSION:
+        return np.zeros((0, len(density.kept)))
+    x, pieces = density.whole.gradient.graphs
+    lengths = [size for sizes in density.whole.piece_sizes for size in sizes]
+    gradient = Gradient(x, pieces, np.array(lengths), starts, [], by_row=True)
+    rows = np.tile(starts[:STARTS], (len(values), 1))
+    summed = np.delete(np.arange(rows.shape[1]), density.kept)
+    rows[:, summed] = np.repeat(values, STARTS, axis=0)
+    found = _climb(gradient, np.ones((len(rows), sum(lengths))), rows, starts)
+    return found[:, density.kept]
+
+
+def _starts(density: LogDensity) -> np.ndarray:
+    """Return the middle of the prior, and draws of it."""
+    prior = density.reference[np.isfinite(density.reference).all(axis=1)]
+    return np.concatenate([np.median(prior, axis=0)[None], prior]) if len(prior) else prior
+
+
+def _climb(
+    gradient: Gradient, weights: np.ndarray, rows: np.ndarray, reference: np.ndarray
+) -> np.ndarray:
+    """Return the best end of each group of climbs; none where there is no gradient."""
+    if not gradient.available():
+        return rows[:0]
+    low, high = np.quantile(reference, [0.16, 0.84], axis=0)
     with np.errstate(all="ignore"):
         ends, heights = climb(
             lambda points: gradient(points, weights)[0],
             lambda points: gradient(points, weights)[1],
-            starts,
+            rows,
             np.clip(0.5 * (high - low), 1e-8, 1e8),
         )
     best = np.argmax(np.nan_to_num(heights, nan=-np.inf).reshape(-1, STARTS), axis=1)

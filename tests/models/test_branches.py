@@ -57,6 +57,16 @@ def test_a_mixture_of_distributions_is_one_too():
     np.testing.assert_allclose(found, [[1.0, 2.0], [-1.0, -2.0]], atol=0.05)
 
 
+def test_each_value_of_a_summed_variable_has_its_summit():
+    with pm.Model() as model:
+        label = pm.Bernoulli("label", 0.5)
+        x = pm.Normal("x", 0, 10, shape=SIZE)
+        pm.Potential("modes", pt.switch(pt.eq(label, 0), normal(x, 0), normal(x, 1)))
+    found = compile_model(model, marginalize="auto").likely_particles
+    shrunk = CENTERS * (100 / (100 + WIDTHS[:, None] ** 2))
+    np.testing.assert_allclose(found, shrunk[:2], atol=0.02)
+
+
 def test_mixtures_of_many_elements_are_left_alone():
     with pm.Model() as model:
         mean = pm.Normal("mean", 0, 10, shape=2)

@@ -75,7 +75,8 @@ def _summits_of_branches(density: LogDensity) -> np.ndarray:
     x, pieces = density.gradient.graphs
     lengths = [size for sizes in density.piece_sizes for size in sizes]
     copies: list[TensorVariable] = []
-    selections, sizes = [], list(lengths)
+    selections: list[tuple[list[int], list[int]]] = []
+    sizes = list(lengths)
     for total, branches in find_mixtures(pieces):
         own = [n for n, piece in enumerate(pieces) if total in ancestors([piece])]
         for branch in branches[: MOST_BRANCHES - len(selections)]:

@@ -9,15 +9,11 @@ costs a few hundred evaluations of each of its starting points.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy
 
-from pymc_arm.algorithm.resampling import log_mean_exp
-from pymc_arm.estimation.approximation import SinhArcsinhStudent
-from pymc_arm.estimation.approximation.covariance import shrink
 from pymc_arm.estimation.climbs import climb, differences
 from pymc_arm.estimation.spaces import RefinementSpace
 from pymc_arm.estimation.starts import (
@@ -28,7 +24,15 @@ from pymc_arm.estimation.starts import (
     find_starts,
     recombine,
 )
-from pymc_arm.estimation.walks import distance_from_particles, find_settled
+from pymc_arm.estimation.walks import find_settled
+from pymc_arm.estimation.weighing import (
+    Summit,
+    squared_distances,
+    weigh,
+    weigh_again,
+    weigh_settled,
+    weigh_together,
+)
 
 __all__ = ["MOST_SUMMITS", "Summit", "search_modes"]
 
@@ -40,57 +44,16 @@ MOST_SUMMITS = 40
 # A climb has arrived if a Newton step would gain less than this, in nats; polished if it may.
 ARRIVED = 0.1
 NEWTON_STEPS = 3
-# A summit matters if Laplace's method gives it this share of Z, and is missed if it holds next to
-# none of the particles that it should. On a curved ridge the method is off by a factor of several;
-# what is missed is weighed by draws of q, so that a summit too many costs time and no precision.
-SMALLEST_SHARE = 0.01
-MISSED = 0.05
-# One that alone should have so many times the Z that was found lacks particles if it holds a
-# smaller share than this: a few that met a mode late, of 90 % of Z, held 17 %.
-EXCESS = 3.0
-LACKING = 0.3
 # Ends of climbs within this quantile of a summit's Gaussian are the same summit.
 SAME_SUMMIT = 0.999
-# The component of q at a summit is a little wider than Laplace's Gaussian, and has heavier tails:
-# too wide by a tenth costs a tenth of the draws in ten dimensions, too narrow has no bound.
-INFLATION = 1.1
-SETTLED_DRAWS = 1000
 # As long as climbs lead to new summits they begin anew, so many times at most: where those known
 # explain least of what was looked at, and between them. Of the eight modes of three coordinates
 # with a needle each, prior draws lead to five.
 CLIMBED_AGAIN = 4
 MOST_RECOMBINED = 200
-FREEDOM = 10.0
 
 # The log of the mass of a summit, its place and its precision.
 _Place = tuple[float, np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Summit:
-    """A local maximum: the log of its mass, and the shares of Z and of the particles it holds.
-
-    ``component`` is a density around it, in the space that was searched, and ``log_excess`` how far
-    its mass alone is above the estimate of Z.
-    """
-
-    log_mass: float
-    expected_share: float
-    found_share: float
-    component: SinhArcsinhStudent = field(repr=False, compare=False)
-    log_excess: float = 0.0
-
-    @property
-    def missed(self) -> bool:
-        """Whether it should hold many more particles than it does."""
-        expected = self.expected_share
-        least = LACKING if self.log_excess > np.log(EXCESS) else MISSED
-        return bool(expected > SMALLEST_SHARE and self.found_share < least * expected)
-
-    @property
-    def lacks(self) -> bool:
-        """Whether it is missed although it holds some particles."""
-        return self.missed and self.found_share > 0
 
 
 def search_modes(
@@ -102,6 +65,7 @@ def search_modes(
     score: Callable[[np.ndarray], np.ndarray] | None = None,
     *,
     walk: bool = False,
+    likely: Any = None,
 ) -> list[Summit]:
     """Return the summits of the posterior that climbs have reached, the heaviest first.
 
@@ -123,6 +87,8 @@ def search_modes(
     walk
         Whether to look for wide parts without a summit too (:mod:`pymc_arm.estimation.walks`).
         Particles that come from the prior have met them.
+    likely
+        Particles where modes may be, from which climbs start too.
 
     Returns
     -------
@@ -151,6 +117,9 @@ def search_modes(
         survey = Survey.of(dispersed, points, log_density, log_evidence)
         afforded = climbs_afforded(space.work)
         starts = np.concatenate([starts, survey.outstanding(afforded)])
+        if likely is not None and len(likely):
+            more = space.points(likely)
+            starts = np.concatenate([starts, more[np.isfinite(log_density(more))]])
         scale = np.maximum(starts.std(axis=0), 1e-8)
 
         def gradient(at: np.ndarray) -> np.ndarray:
@@ -165,13 +134,14 @@ def search_modes(
         settled = None
         if walk and has_gradient:
             settled = find_settled(log_density, gradient, dispersed, points, space.work, rng)
-    summits = [_weigh(*summit, points, log_evidence) for summit in found]
+    summits = [weigh(*summit, points, log_evidence) for summit in found]
     summits = [
-        _weigh_again(summit, log_density, log_evidence, rng) if summit.lacks else summit
+        weigh_again(summit, log_density, log_evidence, rng) if summit.lacks else summit
         for summit in summits
     ]
+    summits = weigh_together(summits, log_density, log_evidence, rng)
     if settled is not None:
-        summits.append(_weigh_settled(settled, points, log_density, log_evidence, rng))
+        summits.append(weigh_settled(settled, points, log_density, log_evidence, rng))
     return sorted(summits, key=lambda summit: -summit.log_mass)
 
 
@@ -225,23 +195,16 @@ def _distinct(
     for index in np.argsort(heights)[::-1]:
         if not np.isfinite(heights[index]) or looked_at + len(known) >= MOST_SUMMITS:
             break
-        if any(_distances(ends[index][None], *other[1:])[0] < radius for other in found):
+        if any(squared_distances(ends[index][None], *other[1:])[0] < radius for other in found):
             continue
         looked_at += 1
         measured = _measure(log_density, gradient, ends[index], scale)
         if measured is None:
             continue
-        if any(_distances(measured[1][None], *other[1:])[0] < radius for other in found):
+        if any(squared_distances(measured[1][None], *other[1:])[0] < radius for other in found):
             continue
         found.append(measured)
     return found
-
-
-def _distances(points: np.ndarray, summit: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    """Return squared Mahalanobis distances from a summit."""
-    centered = points - summit
-    squared: np.ndarray = np.einsum("si,si->s", centered @ precision, centered)
-    return squared
 
 
 def _measure(
@@ -299,73 +262,3 @@ def _precision(
     if not np.isfinite(precision).all() or np.linalg.eigvalsh(precision)[0] <= 0:
         return None
     return precision
-
-
-def _weigh(
-    log_mass: float,
-    summit: np.ndarray,
-    precision: np.ndarray,
-    points: np.ndarray,
-    log_evidence: float,
-) -> Summit:
-    """Compare the share of Z that a summit should have with its share of the particles."""
-    # Within 99 % of a Gaussian: the quantile of chi-squared.
-    radius = 2 * scipy.special.gammaincinv(0.5 * len(summit), 0.99)
-    found = float(np.mean(_distances(points, summit, precision) < radius))
-    expected = float(np.exp(log_mass - np.logaddexp(log_mass, log_evidence)))
-    # A summit that is all of Z has as much mass as Z itself, not in addition to it.
-    if found > 0:
-        expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
-    excess = log_mass - log_evidence
-    return Summit(log_mass, expected, found, _component(summit, precision), excess)
-
-
-def _weigh_again(
-    summit: Summit, log_density: LogDensity, log_evidence: float, rng: np.random.Generator
-) -> Summit:
-    """Return a summit with its mass by importance, if that is smaller than Laplace's.
-
-    On a closed ridge, a ring say, Laplace's method goes on along the tangent, and finds many times
-    Z. The mean of f / q over draws of the component is not above Z but by chance.
-    """
-    draws = summit.component.draw(rng, SETTLED_DRAWS)
-    by_draws = log_mean_exp(log_density(draws) - summit.component.log_density(draws))
-    log_mass = min(summit.log_mass, float(by_draws))
-    expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
-    return replace(
-        summit, log_mass=log_mass, expected_share=expected, log_excess=log_mass - log_evidence
-    )
-
-
-def _weigh_settled(
-    component: SinhArcsinhStudent,
-    points: np.ndarray,
-    log_density: LogDensity,
-    log_evidence: float,
-    rng: np.random.Generator,
-) -> Summit:
-    """Return a part of the posterior where walks have settled, with its mass by importance.
-
-    Only what is away from the particles counts: walks that have settled on both sides of them give
-    a density that covers them too.
-    """
-    draws = component.draw(rng, SETTLED_DRAWS)
-    ratio = log_density(draws) - component.log_density(draws)
-    ratio = np.where(distance_from_particles(draws, points) > 1, ratio, -np.inf)
-    log_mass = float(log_mean_exp(ratio))
-    expected = float(np.exp(log_mass - np.logaddexp(log_mass, log_evidence)))
-    return Summit(log_mass, expected, 0.0, component)
-
-
-def _component(summit: np.ndarray, precision: np.ndarray) -> SinhArcsinhStudent:
-    """Return a Student-t around a summit, a little wider than Laplace's Gaussian."""
-    dimension = len(summit)
-    covariance = np.linalg.inv(precision)
-    covariance = shrink(0.5 * (covariance + covariance.T), 0.0)
-    try:
-        factor = INFLATION * np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:  # a ridge that rounding has flattened: widths alone
-        factor = np.diag(INFLATION / np.sqrt(np.diag(precision)))
-    zeros, ones = np.zeros(dimension), np.ones(dimension)
-    # Without skew and with tails as they are, coordinates are centred at the summit, and not bent.
-    return SinhArcsinhStudent(summit, ones, zeros, ones, zeros, factor, FREEDOM)

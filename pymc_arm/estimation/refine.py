@@ -240,7 +240,9 @@ def _with_modes(
     if modes.any_missed:
         weighed = _weigh_modes(space, others, rng, len(founders), modes)
         if not weighed.trustworthy:
-            return found
+            # What only lacks particles is in the q that was fitted to them.
+            starved = any(summit.starved for summit in modes.summits)
+            return found if starved else replace(found, modes_share=0.0)
         # q of another space may lack what this one has.
         if weighed.modes_share >= NEGLIGIBLE_SHARE or sides_differ(found, weighed):
             return weighed

@@ -12,7 +12,14 @@ import numpy as np
 
 from pymc_arm.estimation.estimate import Evidence
 
-__all__ = ["FullSpace", "Refinable", "RefinementSpace", "Searchable", "StartedElsewhere"]
+__all__ = [
+    "FullSpace",
+    "Hinted",
+    "Refinable",
+    "RefinementSpace",
+    "Searchable",
+    "StartedElsewhere",
+]
 
 
 class RefinementSpace(Protocol):
@@ -73,6 +80,15 @@ class StartedElsewhere(Protocol):
 
     def prior_particles(self, rng: np.random.Generator, size: int) -> Any:
         """Return prior draws as particles at p_N: where a search for modes starts."""
+
+
+@runtime_checkable
+class Hinted(Protocol):
+    """A path that knows of places where modes may be."""
+
+    @property
+    def likely_particles(self) -> Any:
+        """Particles at p_N from which a search for modes starts too; there may be none."""
 
 
 @runtime_checkable

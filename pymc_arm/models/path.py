@@ -10,6 +10,7 @@ from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.tempering import effective_fraction, furthest
 from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
+from pymc_arm.models.branches import branch_summits
 from pymc_arm.models.density import Density, name_term
 from pymc_arm.models.graph.loops import has_loop
 from pymc_arm.models.integrate import Grid
@@ -256,6 +257,13 @@ class GenericPath(Path):
         """Return log f_N, normalised as log Z is."""
         everything = np.ones(self.density.count)
         return self.log_normalizer + self.density.sum(points, everything)
+
+    @functools.cached_property
+    def likely_particles(self) -> np.ndarray:
+        """Points where modes may be that no prior draw shows (:mod:`pymc_arm.models.branches`)."""
+        if self._discrete.any():
+            return np.zeros((0, self.plan.layout.dimension))
+        return branch_summits(self.density)
 
     def prepare(self) -> None:
         """Compile the gradient, if enough variables will be in for every move to call for it."""

@@ -14,7 +14,13 @@ from pymc_arm.estimation.estimate import stands
 from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
 from pymc_arm.estimation.modes import MOST_SUMMITS, Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
-from pymc_arm.estimation.spaces import Refinable, RefinementSpace, Searchable, StartedElsewhere
+from pymc_arm.estimation.spaces import (
+    Hinted,
+    Refinable,
+    RefinementSpace,
+    Searchable,
+    StartedElsewhere,
+)
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
@@ -78,7 +84,11 @@ def _search(
     prior = draw_prior(path, survey_size(space.work), rng)
     score = path.score if isinstance(path, Ladder) else None
     walk = isinstance(path, StartedElsewhere)
-    return search_modes(space, prior, path.join(clouds), log_evidence, rng, score, walk=walk)
+    likely = path.likely_particles if isinstance(path, Hinted) else None
+    cloud = path.join(clouds)
+    return search_modes(
+        space, prior, cloud, log_evidence, rng, score, walk=walk, likely=likely
+    )
 
 
 def _needs_no_fit(path: Path, chains: Sequence[Chain], particles: Any) -> bool:

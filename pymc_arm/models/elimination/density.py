@@ -6,6 +6,8 @@ component of the factor graph: log P, a prior, and log F - log P, the data (see
 :mod:`pymc_arm.models.elimination.sums`). All of them add up to log sum_z f(c, z).
 """
 
+import itertools
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -147,6 +149,13 @@ class EliminatedDensity:
     def held(self) -> int:
         """The elements that an evaluation with its gradient holds at least, for one point."""
         return max(self.whole.held, 3 * self.sums.work)
+
+    def configurations(self, most: int) -> np.ndarray:
+        """Return all values of what is summed, (size, summed); none where they are too many."""
+        supports = [self._supports[coordinate] for coordinate in self._summed]
+        if math.prod(support.count for support in supports) > most:
+            return np.zeros((0, len(supports)))
+        return np.array(list(itertools.product(*(support.values for support in supports))))
 
     def terms(self, points: np.ndarray, selection: np.ndarray | None = None) -> np.ndarray:
         """Return terms at points, (size, len(selection)); all of them without a selection."""

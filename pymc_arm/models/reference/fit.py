@@ -157,7 +157,10 @@ def _fit_reference(
     shares[target.coordinates] = 1.0
     view = target.view(shares)
     center, scale = prior_spread(view, prior)
-    summits, evaluations, crowded = find_summits(rng, view, prior, center, scale, starts)
+    likely = path.likely_particles
+    summits, evaluations, crowded = find_summits(
+        rng, view, np.concatenate([likely, prior]), center, scale, len(likely) + starts
+    )
     size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
     size = size if size > 2 * target.dimension else FEWEST
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)

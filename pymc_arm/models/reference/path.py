@@ -249,6 +249,12 @@ class ReferencePath(Path):
             size = min(size, DEAR_DRAWS)
         return self.chart_points(self._path.initialize(rng, size)[0])
 
+    @property
+    def likely_particles(self) -> np.ndarray:
+        """Points where modes may be that no prior draw shows."""
+        points = self._path.likely_particles
+        return self.chart_points(points) if len(points) else points
+
     def continuous(self, particles: np.ndarray) -> np.ndarray:
         """Return the particles themselves."""
         return particles

@@ -23,6 +23,7 @@ from pymc_arm.models.density import LogDensity
 from pymc_arm.models.elimination.cover import cover_cells, cover_colors
 from pymc_arm.models.elimination.graph import color_graph, connect
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
+from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.gradient import differentiate
 from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.support import Support
@@ -209,6 +210,7 @@ class WeightedGradient:
             gradient = differentiate(total, x)
             fgraph = FunctionGraph([x, row], copy_graphs(x, [gradient]), clone=False)
             in2out(open_graph).rewrite(fgraph)
+            index_first_axes(fgraph)
             batched = vectorize_graph(list(fgraph.outputs), {x: rows, row: weights})
             self._program = compile_with_numpy([rows, weights], *batched, trusted=True)
         #: Whether no operation is a loop in Python.

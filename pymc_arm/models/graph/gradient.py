@@ -22,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
+from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Program
@@ -229,6 +230,7 @@ class Gradient:
         copies = copy_graphs(x, graphs)
         fgraph = FunctionGraph([x, weights], copies, clone=False)
         in2out(open_graph).rewrite(fgraph)  # derivatives may be closed again
+        index_first_axes(fgraph)
         replaced, given = {x: rows}, weights
         if self._by_row:
             given = pt.tensor("W", dtype="float64", shape=(None, *weights.type.shape))

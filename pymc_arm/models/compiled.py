@@ -41,6 +41,8 @@ __all__ = ["ModelPath", "compile_model"]
 
 
 _Given = tuple[str, type[Warning]]
+# Density, prior, supports and draws of what is left, and the sums over the rest.
+_Left = tuple[Density, Prior, dict[str, Support], np.ndarray, Elimination | None]
 
 
 class _Compiled(NamedTuple):
@@ -226,7 +228,7 @@ def _compile(
         plan = make_plan(
             layout, density, scopes, supports, order, rng, prior.integrated, draws=draws
         )
-        left: tuple[Any, ...] = density, prior, supports, draws, None
+        left: _Left = density, prior, supports, draws, None
     else:
         plan = make_plan(
             found.layout,
@@ -243,6 +245,6 @@ def _compile(
         left = found.density, found.prior, found.supports, found.draws, found
     if barren is not None:
         plan = replace(plan, notes=(barren.note, *plan.notes))
-    path = ModelPath(model, corrections, plan, *left, barren)
+    path = ModelPath(model, corrections, plan, *left, barren=barren)
     path.flat = tuple(find_flat(x, density, scopes, draws))
     return path

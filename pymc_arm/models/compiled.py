@@ -19,6 +19,7 @@ from pytensor.tensor.variable import TensorConstant
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ArmWarning, callers_level
+from pymc_arm.models.barren import Barren, leave_out_barren
 from pymc_arm.models.checks import (
     Correction,
     check_density,
@@ -40,6 +41,8 @@ __all__ = ["ModelPath", "compile_model"]
 
 
 _Given = tuple[str, type[Warning]]
+# Density, prior, supports and draws of what is left, and the sums over the rest.
+_Left = tuple[Density, Prior, dict[str, Support], np.ndarray, Elimination | None]
 
 
 class _Compiled(NamedTuple):
@@ -70,6 +73,7 @@ class ModelPath(GenericPath):
         supports: dict[str, Support],
         draws: np.ndarray,
         elimination: Elimination | None = None,
+        barren: Barren | None = None,
     ) -> None:
         normalizer = sum(correction.log_factor for correction in corrections)
         super().__init__(plan, density, prior, supports, draws, normalizer)
@@ -85,8 +89,8 @@ class ModelPath(GenericPath):
         self._names = [variable.name for variable in outputs]
         self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]
         self._untransform = batched_function(self._values, outputs) if self._values else None
-        self._planned_with = supports, draws, elimination
-        self.elimination = elimination
+        self._planned_with = supports, draws, elimination, barren
+        self.elimination, self._barren = elimination, barren
         self.rounding = sum(correction.error for correction in corrections)
         if elimination is not None and not plan.layout.dimension:
             self.rounding += elimination.density.rounding()
@@ -98,12 +102,16 @@ class ModelPath(GenericPath):
 
     def along(self, model: pm.Model, plan: Plan) -> "ModelPath":
         """Return the path of the same model along another plan."""
+        rest = model if self._barren is None else self._barren.rest
         return ModelPath(
-            model, self.corrections, plan, self.density, self.prior, *self._planned_with
+            rest, self.corrections, plan, self.density, self.prior, *self._planned_with
         )
 
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
-        """Return draws of all free variables and deterministics; those summed are drawn here."""
+        """Return draws of all free variables and deterministics.
+
+        Those that were summed, or left out, are drawn here.
+        """
         if self._untransform is None:
             return {}
         layout = self.plan.layout
@@ -116,7 +124,8 @@ class ModelPath(GenericPath):
             array.astype(value.type.dtype)
             for array, value in zip(layout.unravel(particles), self._values, strict=True)
         ]
-        return dict(zip(self._names, self._untransform(*values), strict=True))
+        draws = dict(zip(self._names, self._untransform(*values), strict=True))
+        return draws if self._barren is None else {**draws, **self._barren.draw(rng, draws)}
 
 
 def compile_model(
@@ -195,6 +204,8 @@ def _compile(
     marginalize: Marginalize,
 ) -> ModelPath:
     check_model(model)
+    barren = leave_out_barren(model) if marginalize == "auto" or marginalize is True else None
+    model = model if barren is None else barren.rest
     # A fixed seed: what the plan looks like must not depend on the seed of the run.
     rng = np.random.default_rng(20160713)
     prior = PriorSampler(model)
@@ -217,7 +228,7 @@ def _compile(
         plan = make_plan(
             layout, density, scopes, supports, order, rng, prior.integrated, draws=draws
         )
-        path = ModelPath(model, corrections, plan, density, prior, supports, draws)
+        left: _Left = density, prior, supports, draws, None
     else:
         plan = make_plan(
             found.layout,
@@ -231,7 +242,9 @@ def _compile(
             found.draws,
         )
         plan = replace(plan, notes=(*found.notes, *plan.notes))
-        left = (found.density, found.prior, found.supports, found.draws, found)
-        path = ModelPath(model, corrections, plan, *left)
+        left = found.density, found.prior, found.supports, found.draws, found
+    if barren is not None:
+        plan = replace(plan, notes=(barren.note, *plan.notes))
+    path = ModelPath(model, corrections, plan, *left, barren=barren)
     path.flat = tuple(find_flat(x, density, scopes, draws))
     return path

@@ -46,9 +46,10 @@ class UpdatePath(ModelPath):
         before: np.ndarray,
         after: np.ndarray,
     ) -> None:
-        supports, draws, _ = path._planned_with
+        supports, draws = path._planned_with[:2]
         GenericPath.__init__(self, plan, density, path.prior, supports, draws, path.log_normalizer)
-        self.flat, self.corrections, self.elimination = path.flat, path.corrections, None
+        self.flat, self.corrections = path.flat, path.corrections
+        self.elimination, self._barren = None, None
         self._names, self._values, self._untransform = path._names, path._values, path._untransform
         self.last = Position(1)
         self._old_powers, self._new_powers = before, after

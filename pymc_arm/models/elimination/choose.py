@@ -1,8 +1,10 @@
 """Which discrete variables of a model are summed, and whether that is right.
 
 All of finite support are, if the tables are small enough; otherwise some are kept, and come in as
-before. What the sums rest on, that terms depend on no other discrete variables than they seemed to
-(:mod:`pymc_arm.models.scopes`), is checked with all terms on fresh draws.
+before. Counts without a largest value are summed over the values that prior draws leave any mass,
+if those are few; draws of the posterior must not come near their end. What the sums rest on, that
+terms depend on no other discrete variables than they seemed to (:mod:`pymc_arm.models.scopes`), is
+checked with all terms on fresh draws.
 """
 
 import math
@@ -36,6 +38,10 @@ LARGEST, WORK = 2**17, 400_000
 WORK_SAMPLED, MOST_VALUES = 100_000, 100
 # Cells of the tables of all terms that are evaluated together, at one point.
 LARGEST_GROUP = 3e7
+# Values of a count without a largest one over which it is summed, at most: the prior of a site's
+# abundance reaches to some hundreds. And how far into them draws of the posterior may come: what
+# falls by a factor of 1000 until there, as 60 draws of one count tell, is below 1e-4 at the end.
+LARGEST_WINDOW, FURTHEST_SHARE = 1000, 0.8
 # Variables that are kept at most, so that others can be summed.
 MOST_KEPT = 3
 # Fresh draws that the sums are checked at, and from which relative difference on they are wrong:
@@ -93,6 +99,17 @@ def eliminate(
     notes: list[str] = []
     if not wanted:
         return None, ()
+    endless = [name for name in wanted if not supports[name].finite]
+    if endless and not named:
+        try:
+            found = _try(layout, density, scopes, supports, draws, prior, wanted)
+            problem = check_sums(found.density, layout, prior)
+        except Exception as error:  # whatever evaluating a term at some value raises
+            problem = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        if not problem:
+            return _with_notes(found, notes), ()
+        notes.append(f"not summed: {_list(endless)}, without a largest value ({problem})")
+        wanted = [name for name in wanted if name not in endless]
     kept: list[str] = []
     while wanted:
         try:
@@ -152,9 +169,13 @@ def check_sums(
     whole[:, density.kept] = left
     anything = whole.copy()
     for coordinate, support in density.sums.supports.items():
+        whole[:, coordinate] = np.clip(whole[:, coordinate], support.low, support.high)
         anything[:, coordinate] = support.low + rng.integers(support.count, size=len(whole))
     base = density.expand(left)
-    for values in (whole, anything, density.draw(rng, left)):
+    drawn = density.draw(rng, left)
+    if points is not None and _near_an_end(density, drawn):
+        return "a count may be beyond the values that were added up"
+    for values in (whole, anything, drawn):
         with np.errstate(invalid="ignore"):
             # Each term by itself, since PyTensor has some in single precision.
             expected = density.whole.terms(values, density.touched).sum(axis=1)
@@ -167,6 +188,15 @@ def check_sums(
                 f"{len(wrong)} fresh draws it is not what its table says)"
             )
     return ""
+
+
+def _near_an_end(density: EliminatedDensity, drawn: np.ndarray) -> bool:
+    """Whether draws of a count without a largest value come near the last that was added up."""
+    return any(
+        bool(np.any(drawn[:, coordinate] > support.low + FURTHEST_SHARE * support.count))
+        for coordinate, support in density.sums.supports.items()
+        if not support.finite
+    )
 
 
 def _try(
@@ -218,7 +248,7 @@ def _wanted(layout: Layout, supports: dict[str, Support], marginalize: Marginali
         slot.name: slot.discrete
         and slot.elementwise
         and slot.size > 0
-        and supports[slot.name].finite
+        and _is_summable(supports[slot.name])
         for slot in layout.slots
     }
     if marginalize == "auto" or marginalize is True:
@@ -233,10 +263,18 @@ def _wanted(layout: Layout, supports: dict[str, Support], marginalize: Marginali
         if not possible[name]:
             raise ValueError(
                 f"marginalize names {name!r}, which can't be summed: only discrete variables with "
-                "finitely many values can, whose elements have priors of their own. Those are "
+                f"finitely many values can, or counts whose priors are below {LARGEST_WINDOW}, and "
+                "whose elements have priors of their own. Those are "
                 f"{sorted(n for n, can in possible.items() if can)}."
             )
     return names
+
+
+def _is_summable(support: Support) -> bool:
+    """Whether all values that matter can be added up."""
+    if support.finite:
+        return True
+    return support.bounded_below and not support.varies and support.count <= LARGEST_WINDOW
 
 
 def _names(marginalize: Marginalize) -> Sequence[str]:
@@ -273,6 +311,9 @@ def _with_notes(found: Elimination, notes: list[str]) -> Elimination:
         f"{parts} component{'s'[: parts > 1]}; largest table {largest} cells, "
         f"{_bytes(8 * largest)} a particle; {density.sums.work} cells an evaluation)"
     )
+    endless = {s.high for s in density.sums.supports.values() if not s.finite}
+    if endless:
+        what += f"; counts without a largest value up to {max(endless)}"
     return Elimination(**{**vars(found), "notes": (what, *notes)})
 
 

@@ -22,6 +22,7 @@ from pymc_arm.models.density import LogDensity
 from pymc_arm.models.elimination.cover import cover_cells, cover_colors
 from pymc_arm.models.elimination.graph import color_graph, connect
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
+from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.gradient import differentiate
 from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.support import Support
@@ -208,6 +209,7 @@ class WeightedGradient:
             gradient = differentiate(total, x)
             fgraph = FunctionGraph([x, row], copy_graphs(x, [gradient]), clone=False)
             in2out(open_graph).rewrite(fgraph)
+            index_first_axes(fgraph)
             batched = {x: rows, row: weights}
             self._program = compile_batched([x, row], batched, fgraph.outputs, trusted=True)
         #: Whether no operation is a loop in Python.

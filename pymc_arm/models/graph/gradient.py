@@ -22,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
+from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.graph.reuse import compile_batched
@@ -229,6 +230,7 @@ class Gradient:
         copies = copy_graphs(x, graphs)
         fgraph = FunctionGraph([x, weights], copies, clone=False)
         in2out(open_graph).rewrite(fgraph)  # derivatives may be closed again
+        index_first_axes(fgraph)
         batched = {x: rows}
         if self._by_row:
             batched[weights] = pt.tensor("W", dtype="float64", shape=(None, *weights.type.shape))

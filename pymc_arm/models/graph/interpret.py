@@ -54,6 +54,8 @@ def compile_with_numpy(
             "cxx_only",
             "numba",
             "reuse_decomposition_multiple_solves",
+            # It tries products over sums without an end in the gradient of an ODE's steps.
+            "local_greedy_distributor",
         ],
     )
     # The rewrites alone: a function of PyTensor's would also compile what is inside of scans.

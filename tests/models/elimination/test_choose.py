@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from scipy import stats
 
 import pymc_arm
 from pymc_arm.errors import ModelError
@@ -63,14 +64,31 @@ def test_names_that_make_no_sense_are_refused(marginalize, message):
         compile_model(labels(), marginalize=marginalize)
 
 
-def test_variables_without_an_end_are_kept():
+@pytest.mark.parametrize("scale", [50.0, 1e4])
+def test_vague_counts_without_an_end_are_kept(scale):
+    with pm.Model() as model:
+        rate = pm.HalfCauchy("rate", scale)
+        count = pm.Poisson("count", rate)
+        label = pm.Bernoulli("label", 0.5)
+        pm.Normal("y", count + 0.5 * label, 1, observed=2.0)
+    path = compile_model(model, marginalize="auto")
+    assert path.elimination.names == ("label",)
+    assert [slot.name for slot in path.plan.layout.slots] == ["rate", "count"]
+
+
+def test_counts_without_an_end_are_summed_where_their_prior_is_short():
     with pm.Model() as model:
         count = pm.Poisson("count", 3.0)
         label = pm.Bernoulli("label", 0.5)
         pm.Normal("y", count + 0.5 * label, 1, observed=2.0)
     path = compile_model(model, marginalize="auto")
-    assert path.elimination.names == ("label",)
-    assert [slot.name for slot in path.plan.layout.slots] == ["count"]
+    assert path.elimination.names == ("count", "label")
+    counts = np.arange(60)
+    means = counts[:, None] + [0.0, 0.5]
+    logs = stats.norm.logpdf(2.0, means) + stats.poisson.logpmf(counts, 3.0)[:, None]
+    exact = np.logaddexp.reduce(logs.ravel()) + np.log(0.5)
+    found = path.elimination.density.terms(np.zeros((1, 0))).sum()
+    assert abs(found - exact) < 1e-6
 
 
 def test_what_is_too_large_is_kept_and_the_plan_says_so(monkeypatch):

@@ -21,7 +21,10 @@ FRONT_ENDS = (
     "benchmarks.suite",
     "pymc_arm._compat",
     "pymc_arm.comparison",
-    "pymc_arm.models",
+    "pymc_arm.models.compiled",
+    "pymc_arm.models.graph",
+    "pymc_arm.models.prior",
+    "pymc_arm.models.terms",
     "pymc_arm.results",
     "pymc_arm.sampling",
 )

@@ -1,12 +1,14 @@
 """Pairs of a model and its exact log Z."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pymc as pm
 from scipy import special, stats
 
 
+@cache
 def beta_binomial(alpha, heads=64, tosses=100):
     with pm.Model() as model:
         p = pm.Beta("p", alpha, alpha)
@@ -20,6 +22,7 @@ def beta_binomial(alpha, heads=64, tosses=100):
     return model, exact
 
 
+@cache
 def regression(columns, seed=3):
     """Return a linear regression with unit noise and normal coefficients, and its exact log Z."""
     rng = np.random.default_rng(seed)
@@ -34,6 +37,7 @@ def regression(columns, seed=3):
     return model, stats.multivariate_normal.logpdf(y, np.zeros(20), covariance)
 
 
+@cache
 def location(point_null, y=(0.4, 1.2, 0.7, 0.1)):
     """Return the mean of unit normals, known to be zero or with a normal prior."""
     y = np.array(y)

@@ -29,6 +29,7 @@ def test_exact_bayes_factors(pair):
     assert factor.standard_error < 0.2
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_intervals_cover_at_their_rate():
     """Of 400 simulated pairs, 95 % within 4 binomial standard deviations: false alarms 1e-4."""

@@ -1,5 +1,7 @@
 """The compiled terms: whole, in part, at values of a coordinate, on every back end."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from pymc_arm.models.compiled import compile_model
 
 
+@cache
 def regression():
     rng = np.random.default_rng(1)
     with pm.Model() as model:

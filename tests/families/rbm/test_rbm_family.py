@@ -101,6 +101,7 @@ def test_the_family_refuses_others(machine):
         assert reason in match.reason
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_the_built_path_finds_the_evidence(machine, model):
     path = RBMFamily().build(model)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pymc_arm
-from pymc_arm._compat import get_group
+from pymc_arm._compat import get_group, set_attributes
 from pymc_arm.diagnosis import Diagnosis, attach_verdict, diagnose, read_facts
 from pymc_arm.testing import TiltedNormals
 
@@ -55,9 +55,8 @@ def test_a_sound_run_is_ok_and_says_nothing(result):
 
 def test_a_mode_that_was_missed_reaches_the_verdict_and_the_warning(result):
     log_z = result.attrs["log_marginal_likelihood"]
-    get_group(result, "arm").attrs.update(
-        missed_log_mass=log_z + 1.0, missed_expected_share=0.7, missed_found_share=0.0
-    )
+    missed = {"missed_log_mass": log_z + 1.0, "missed_expected_share": 0.7}
+    set_attributes(result, "arm", {**missed, "missed_found_share": 0.0})
     assert facts(result).missed == (log_z + 1.0, 0.7, 0.0)
     with pytest.warns(pymc_arm.TrustWarning, match="log Z: failed"):
         attach_verdict(result)
@@ -70,7 +69,7 @@ def test_a_mode_that_was_missed_reaches_the_verdict_and_the_warning(result):
 
 def test_a_run_that_a_limit_ended_says_so(result):
     limited = {"ended_by": "time_limit", "complete": 0, "chains_started": 6, "target_se": 1e-4}
-    get_group(result, "arm").attrs.update(limited)
+    set_attributes(result, "arm", limited)
     error = result.attrs["log_marginal_likelihood_se"]
     assert facts(result).unfinished == (
         "The time_limit ended the run with 4 of 6 chains. "

@@ -31,7 +31,7 @@ def points(path):
 
 def test_terms_add_up_to_the_log_density_of_pymc(path, points):
     model = regression()
-    logp = model.compile_logp()
+    logp = model.compile_logp(mode="FAST_COMPILE")
     layout = path.plan.layout
     for row, terms in zip(points, path.density.terms(points), strict=True):
         values = [value[0] for value in layout.unravel(row[None])]

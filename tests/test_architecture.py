@@ -149,6 +149,22 @@ def test_versions_of_pymc_are_told_apart_in_one_place():
             assert "pm.__version__" not in text, path
 
 
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.name)
+def test_an_exception_of_any_kind_is_passed_on_or_told(path):
+    """Who catches all of them uses the one that was caught, or says in the same line why not."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        assert node.type is not None, f"{path}:{node.lineno}: name the exceptions that are meant"
+        if ast.unparse(node.type) not in ("Exception", "BaseException"):
+            continue
+        names = {n.id for part in node.body for n in ast.walk(part) if isinstance(n, ast.Name)}
+        raises = any(isinstance(n, ast.Raise) for part in node.body for n in ast.walk(part))
+        said = "#" in text.splitlines()[node.lineno - 1]
+        assert node.name in names or raises or said, f"{path}:{node.lineno}"
+
+
 def test_no_large_file_is_tracked_outside_of_docs_and_results():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:

@@ -6,9 +6,7 @@ while one of them runs. The import of a peer's library is charged to the first c
 """
 
 import logging
-import multiprocessing
 import os
-import signal
 import time
 import warnings
 from dataclasses import dataclass
@@ -16,6 +14,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+
+from benchmarks.served import Served
 
 __all__ = ["OURS", "Answer", "Worker"]
 
@@ -43,7 +43,7 @@ class Answer:
     failure: str = ""
 
 
-class Worker:
+class Worker(Served):
     """A process that runs one method.
 
     Parameters
@@ -55,9 +55,8 @@ class Worker:
     """
 
     def __init__(self, method: str, draws: int) -> None:
+        super().__init__(_serve, method, draws)
         self.method = method
-        self._draws = draws
-        self._process: Any = None
 
     def call(self, problem: str, seed: int, time_limit: float) -> Answer:
         """Run the method on a model; the first seed, zero, prepares it."""
@@ -73,21 +72,6 @@ class Worker:
             failure = "the process ended"
         self.stop()
         return Answer(time.perf_counter() - started, failure=failure)
-
-    def stop(self) -> None:
-        """End the process and what it has started."""
-        if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.join()
-            self._process = None
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, self.method, self._draws))
-        self._process.start()
-        other.close()
-        self._connection.recv()  # it is ready
 
 
 def _serve(connection: Connection, method: str, draws: int) -> None:

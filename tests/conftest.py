@@ -1,16 +1,24 @@
-"""Which tests run, and what the end of a run says about them."""
+"""Which tests run, and what the end of a run says about them.
+
+CI runs all tests with PyMC 5, and with PyMC 6 (``--touching-pymc``) those whose outcome a version
+of PyMC could change. Three kinds are left out there:
+
+- files whose tests never reach PyMC: ``WITHOUT_PYMC``;
+- files about the benchmarks, which are run with one version: ``OF_BENCHMARKS``;
+- tests, or single parameters of them, that are marked ``one_version``: PyMC has no part in them, or
+  they repeat with more seeds, replicates or sizes what another test asserts with both versions.
+  What PyMC has a part in, the terms of a model and its prior draws, is the same in all repetitions,
+  and the rest is NumPy.
+"""
 
 from pathlib import Path
 
 GROUPS = ("statistical", "slow", "data")
-# Tests of what is NumPy, SciPy and numba alone. They do not depend on the version of PyMC, so that
-# CI runs them with one (--touching-pymc leaves them out); tests/test_architecture.py keeps them so.
+# Tests of what is NumPy, SciPy and numba alone; tests/test_architecture.py keeps them so.
 WITHOUT_PYMC = (
     "algorithm",
-    "baselines/test_baseline_hamiltonian.py",
-    "baselines/test_baseline_probit.py",
-    "baselines/test_baseline_rbm.py",
     "estimation/test_approximation.py",
+    "estimation/test_climbs.py",
     "estimation/test_convergence.py",
     "estimation/test_covariance.py",
     "estimation/test_estimate.py",
@@ -20,6 +28,7 @@ WITHOUT_PYMC = (
     "estimation/test_mixtures.py",
     "estimation/test_reciprocal.py",
     "estimation/test_refine.py",
+    "estimation/test_spaces.py",
     "estimation/test_starts.py",
     "estimation/test_walks.py",
     "families/gpc/test_gpc_ep.py",
@@ -34,6 +43,28 @@ WITHOUT_PYMC = (
     "families/rbm/test_rbm_rows.py",
     "families/test_philox.py",
     "families/test_sharing_threads.py",
+    "models/elimination/test_graph.py",
+    "models/elimination/test_sum_product.py",
+    "models/reference/test_hamiltonian.py",
+    "models/reference/test_laplace.py",
+    "models/reference/test_polish.py",
+    "models/reference/test_tempered.py",
+    "models/test_coloring.py",
+    "models/test_integrate.py",
+    "models/test_moves.py",
+    "models/test_pieces.py",
+    "running/test_placement.py",
+    "running/test_processors.py",
+    "running/test_progress.py",
+)
+# Whether the truths of the benchmarks are right, and whether their tables are read and written.
+OF_BENCHMARKS = (
+    "baselines",
+    "test_adversarial.py",
+    "test_limited.py",
+    "test_literature.py",
+    "test_peers.py",
+    "test_wild_benchmark.py",
 )
 
 
@@ -44,9 +75,16 @@ def pytest_addoption(parser):
 
 def pytest_ignore_collect(collection_path, config):
     if config.getoption("--touching-pymc"):
-        own = Path(__file__).parent
-        return True if collection_path in {own / name for name in WITHOUT_PYMC} else None
+        own, left_out = Path(__file__).parent, (*WITHOUT_PYMC, *OF_BENCHMARKS)
+        return True if collection_path in {own / name for name in left_out} else None
     return None
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--touching-pymc"):
+        left_out = [item for item in items if item.get_closest_marker("one_version")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("one_version")]
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,8 +1,10 @@
-"""Many cheap runs of one path, against its exact Z."""
+"""Repetitions: many cheap runs of one path against its exact Z, and of tests over parameters."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pymc_arm import run
 
@@ -31,3 +33,12 @@ def standard_error(values: np.ndarray) -> float:
 def deviation(ratios: np.ndarray) -> float:
     """Return how many standard errors the mean of the ratios is away from one."""
     return abs(float(ratios.mean()) - 1) / standard_error(ratios)
+
+
+def first_with_every_version(values: Iterable[Any]) -> list[Any]:
+    """Return parameters of a test, of which all but the first run with one version of PyMC.
+
+    See ``one_version`` in tests/conftest.py.
+    """
+    first, *others = values
+    return [first, *(pytest.param(value, marks=pytest.mark.one_version) for value in others)]

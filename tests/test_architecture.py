@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,37 @@ FRONT_ENDS = (
     "benchmarks.suite",
     "pymc_arm._compat",
     "pymc_arm.comparison",
-    "pymc_arm.models",
+    "pymc_arm.models.compiled",
+    "pymc_arm.models.graph",
+    "pymc_arm.models.prior",
+    "pymc_arm.models.terms",
     "pymc_arm.results",
     "pymc_arm.sampling",
 )
 
 
+# Modules that no test of their folder imports by name, with the test that is about them.
+TESTED_ELSEWHERE = {
+    "comparison/model_run.py": "tests/comparison/test_comparison_running.py: by compare",
+    "errors.py": "tests/test_bad_inputs.py: errors and warnings are those that a user meets",
+    "estimation/reasons.py": "tests/estimation/test_judge.py: a record without functions",
+    "models/graph/indexing.py": "tests/models/graph/test_batched_operations.py: by its table",
+    "models/graph/linear_algebra.py": "tests/models/graph/test_batched_operations.py: by its table",
+    "models/graph/draws.py": "tests/models/graph/test_batching.py: by read_graph",
+    "models/reference/choose.py": "tests/models/reference/test_reference.py: by choose_path",
+    "models/reference/fit.py": "tests/models/reference/test_reference.py: by fit_reference",
+    "models/step_integral.py": "tests/models/test_path.py: by GenericPath.smooth and augment",
+    **{
+        f"plots/{name}.py": "tests/plots/test_plots.py: by the functions of plots"
+        for name in ("evidence_path", "models", "plan", "sensitivity", "style")
+    },
+    "plots/calibration.py": "tests/plots/test_workflow_plots.py: by the functions of plots",
+    "plots/design.py": "tests/plots/test_workflow_plots.py: by the functions of plots",
+    "updating.py": "tests/test_update.py: by update",
+}
+
+
+@cache
 def imports_of(path):
     """Return the modules that a file imports, wherever in the file."""
     found = set()
@@ -123,6 +149,22 @@ def test_versions_of_pymc_are_told_apart_in_one_place():
             assert "pm.__version__" not in text, path
 
 
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.name)
+def test_an_exception_of_any_kind_is_passed_on_or_told(path):
+    """Who catches all of them uses the one that was caught, or says in the same line why not."""
+    text = path.read_text()
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        assert node.type is not None, f"{path}:{node.lineno}: name the exceptions that are meant"
+        if ast.unparse(node.type) not in ("Exception", "BaseException"):
+            continue
+        names = {n.id for part in node.body for n in ast.walk(part) if isinstance(n, ast.Name)}
+        raises = any(isinstance(n, ast.Raise) for part in node.body for n in ast.walk(part))
+        said = "#" in text.splitlines()[node.lineno - 1]
+        assert node.name in names or raises or said, f"{path}:{node.lineno}"
+
+
 def test_no_large_file_is_tracked_outside_of_docs_and_results():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode:
@@ -136,3 +178,36 @@ def test_no_large_file_is_tracked_outside_of_docs_and_results():
         and (ROOT / name).stat().st_size > LARGEST_FILE
     ]
     assert not large, f"larger than {LARGEST_FILE} bytes: {large}"
+
+
+def is_tested(path):
+    """Whether a test file is named after a module, or one of its folder imports it by name."""
+    module = path.relative_to(PACKAGE)
+    name, folder = path.stem.strip("_"), ROOT / "tests" / module.parent
+    folders = (folder, folder.parent) if len(module.parts) > 1 else (folder,)
+    named = {f"test_{name}.py", f"test_{module.parent.name}_{name}.py"}
+    if any((each / one).is_file() for each in folders for one in named):
+        return True
+    dotted = ".".join(("pymc_arm", *module.with_suffix("").parts))
+    return any(
+        dotted in imports_of(test) | names_imported(test)
+        for each in folders
+        if each.is_dir() and each != ROOT
+        for test in each.glob("test_*.py")
+    )
+
+
+@cache
+def names_imported(path):
+    """Return what a file takes out of modules, with the names of the modules."""
+    nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+    return {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+
+
+def test_every_module_has_a_test():
+    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path.name != "__init__.py"]
+    untested = {str(path.relative_to(PACKAGE)) for path in modules if not is_tested(path)}
+    assert untested - set(TESTED_ELSEWHERE) == set(), "these modules have no test of their own"
+    assert set(TESTED_ELSEWHERE) - untested == set(), "these have one, and need no entry here"
+    for place in TESTED_ELSEWHERE.values():
+        assert (ROOT / place.split(":")[0]).is_file(), place

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from functools import cache
 
 import arviz as az
 import numpy as np
@@ -21,6 +22,7 @@ SCHOOLS = list("ABCDEFGH")
 OPTIONS = {"draws": 200, "chains": 4, "random_seed": 1, "progressbar": False}
 
 
+@cache
 def make_model():
     with pm.Model(coords={"school": SCHOOLS}) as model:
         center = pm.Normal("center", 0.0, 10.0)

@@ -5,6 +5,7 @@ standard errors, with a false alarm of a fixed seed once in a thousand or less.
 """
 
 import warnings
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -235,6 +236,7 @@ def make_missing():
     return model, draws, location_evidence(DATA[:4], 1)
 
 
+@cache
 def make_labels():
     """Labels of a mixture are summed, each given the rest."""
     with pm.Model() as model:
@@ -293,6 +295,7 @@ def test_draws_of_nuts():
     assert result.attrs["divergences"] == 0
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_errors_are_right_for_autocorrelated_draws(location_model):
     """Chi-squared of 30 z-scores at 1e-4; draws that follow each other count as they should."""
@@ -309,6 +312,7 @@ def test_errors_are_right_for_autocorrelated_draws(location_model):
         assert np.square(scores).sum() > stats.chi2.ppf(1e-4, 30), persistence
 
 
+@pytest.mark.one_version
 def test_autocorrelation_makes_the_error_larger(location_model):
     errors = [
         estimate(tree({"mu": location_draws(persistence=p)}), location_model).attrs
@@ -368,6 +372,7 @@ def test_standardised_effects_that_bambi_left_out():
 # Dimensions and labels
 
 
+@cache
 def labelled():
     with pm.Model(coords={"school": ["a", "b", "c"]}) as model:
         effect = pm.Normal("effect", 0.0, 1.0, dims="school")
@@ -564,6 +569,7 @@ def test_few_draws_for_the_dimension():
     assert "in 50 dimensions" in result.attrs["verdict_reasons"]
 
 
+@cache
 def two_modes():
     with pm.Model() as model:
         x = pm.Normal("x", 0.0, 5.0)

@@ -10,13 +10,14 @@ from benchmarks.random_models import PARTS, random_model
 from benchmarks.suite.density import BatchedDensity
 from benchmarks.suite.integrate import Plan, integrate
 from benchmarks.wild_parts import WILD_PARTS
+from tests.replicates import first_with_every_version
 
 MODELS = 50
 
 
 @pytest.mark.statistical
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, MODELS, 10))
+@pytest.mark.parametrize("first", first_with_every_version(range(0, MODELS, 10)))
 def test_random_models(first):
     """False alarms: below 5e-4 a model (t with 7 or more degrees of freedom, beyond 5, and ok)."""
     outcomes = [check_model(seed, draws=100) for seed in range(first, first + 10)]
@@ -30,6 +31,7 @@ def test_every_part_is_used():
     assert used == set(PARTS)
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize("name", WILD_PARTS)
 @pytest.mark.filterwarnings("ignore")
 def test_evidence_of_wild_parts_is_that_of_their_density(name):

@@ -5,6 +5,7 @@ import re
 import shutil
 import struct
 import subprocess
+from functools import cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -22,6 +23,7 @@ HOSTILE = "<img src=x onerror=\"alert('x')\">&</script>"
 OPTIONS = {"draws": 60, "chains": 2, "cores": 1, "progressbar": False}
 
 
+@cache
 def make_model(shifted):
     with pm.Model() as model:
         center = pm.Normal("center", 0.0, 2.0) if shifted else 0.0

@@ -218,6 +218,7 @@ def test_no_evidence_has_no_interval():
     assert evidence.interval() == (-np.inf, np.inf)
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_intervals_cover_the_truth():
     """Coverage of nominal 95 %, over 200 samples of 4 chains: at least 0.89.

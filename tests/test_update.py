@@ -134,6 +134,7 @@ def test_each_way_is_right(way, model, monkeypatch):
     )
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize("way", ["weights", "q", "moves"])
 def test_errors_are_right(way, model, monkeypatch):
     """The standard deviation of 20 z-scores is within 0.6 and 1.55, but once in a thousand."""
@@ -147,6 +148,7 @@ def test_errors_are_right(way, model, monkeypatch):
     assert 0.45 < z.std(ddof=1) < 1.55
 
 
+@pytest.mark.one_version
 def test_autocorrelated_draws_have_larger_errors(model, monkeypatch):
     """AR(1) draws of coefficient 0.9 are worth a nineteenth of their number."""
     monkeypatch.setattr(updated, "ENOUGH", 0)
@@ -184,6 +186,7 @@ def test_a_result_of_sample_is_updated_and_updated_again():
     assert get_group(found, "posterior").sizes["slopes_dim_0"] == 3
 
 
+@pytest.mark.one_version
 def test_ten_updates_in_a_row(monkeypatch):
     """Sixty rows become a hundred and twenty, six at a time."""
     rows = np.random.default_rng(8).normal(1.0, 1.0, 120)

@@ -5,9 +5,7 @@ in CPU seconds, so that a busy machine does not turn answers into timeouts; it b
 imports are done, and the system enforces it, since native code does not hear signals.
 """
 
-import contextlib
 import logging
-import multiprocessing
 import os
 import resource
 import signal
@@ -19,11 +17,12 @@ import numpy as np
 
 from benchmarks.limited import WALL_FACTOR, cpu_seconds
 from benchmarks.outcomes import Outcome, describe_error, read_attributes
+from benchmarks.served import Served
 
 __all__ = ["Child"]
 
 
-class Child:
+class Child(Served):
     """Samples problems in a process group of its own, which is started when it is needed.
 
     Parameters
@@ -33,8 +32,7 @@ class Child:
     """
 
     def __init__(self, draws: int, cores: int) -> None:
-        self._arguments = (draws, cores)
-        self._process: Any = None
+        super().__init__(_serve, draws, cores)
 
     def run(self, name: str, seed: int, truth: float, time_limit: float) -> Outcome:
         """Sample once; the process is ended where it takes longer than the limit."""
@@ -52,22 +50,6 @@ class Child:
                 status, message = "timeout", f"over {time_limit:.0f} CPU s"
         self.stop()
         return Outcome(name, seed, status, truth, message=message)
-
-    def stop(self) -> None:
-        """End the process and what it has started."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.join()
-            self._process = None
-
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, *self._arguments))
-        self._process.start()
-        other.close()
-        self._connection.recv()  # it is ready
 
 
 def _serve(connection: Connection, draws: int, cores: int) -> None:

@@ -55,7 +55,7 @@ def ais(
     Parameters
     ----------
     target
-        A road from a base to the target, such as :class:`GeometricAnnealing`,
+        A path from a base to the target, such as :class:`GeometricAnnealing`,
         :class:`GPCAnnealing` or :class:`RBMAnnealing`; or a PyMC model, which is annealed from
         its prior.
     draws
@@ -67,7 +67,7 @@ def ais(
         ``"linear"``, ``"geometric"`` (see :func:`geometric`), ``"adaptive"`` (see
         :func:`adaptive`), or the betas themselves.
     direction
-        ``"forward"`` from base to target; ``"reverse"`` from draws of the target, where the road
+        ``"forward"`` from base to target; ``"reverse"`` from draws of the target, where the path
         has them; ``"both"`` for the two together, which bracket log Z: the forward estimate is
         the result, the reverse one is in ``attrs``.
     chains, cores, random_seed, progressbar
@@ -113,18 +113,18 @@ def ais(
     }
     backward: list[Chain] = []
     if direction != "forward":
-        road = target.on_grid(betas[::-1])
+        path = target.on_grid(betas[::-1])
         log_base = target.draw_base(spare, 1)[1]
-        found = run_chains(Request(road, task, spare.spawn(chains)), **options)
+        found = run_chains(Request(path, task, spare.spawn(chains)), **options)
         backward = [_reversed(chain, log_base) for chain in found if chain is not None]
     if direction == "reverse":
         estimates = Estimates(_pool_reversed(backward), None, np.nan, "explore")
         return attach_verdict(make_inference_tree(backward, estimates, recorded))
-    road = target.on_grid(betas)
-    recorded["temperatures"] = len(road.betas) - 1
+    path = target.on_grid(betas)
+    recorded["temperatures"] = len(path.betas) - 1
     forward = [
         _with_weight_variance(chain)
-        for chain in run_chains(Request(road, task, generators), **options)
+        for chain in run_chains(Request(path, task, generators), **options)
         if chain is not None
     ]
     if backward:

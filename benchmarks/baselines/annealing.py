@@ -1,10 +1,10 @@
-r"""Annealing: a base whose Z is known, a target whose Z is not, and a road between them.
+r"""Annealing: a base whose Z is known, a target whose Z is not, and a path between them.
 
-A distribution on the road has an inverse temperature beta, 0 at the base and 1 at the target;
+A distribution on the path has an inverse temperature beta, 0 at the base and 1 at the target;
 on a geometric path log f_beta = (1 - beta) log f_0 + beta log f_1. Given a grid of betas this is a
 path like any other, on a space that does not grow: smoothing is reweighting by
 f_{beta'} / f_beta, and nothing is left to augment. So annealed importance sampling (Neal, 2001) is
-Resample-Move that never resamples, and ARM can travel on the same road.
+Resample-Move that never resamples, and ARM can travel on the same path.
 
 References
 ----------
@@ -62,14 +62,14 @@ class Annealing(Path):
         )
 
     def on_grid(self, betas: np.ndarray) -> "Annealing":
-        """Return the same road with another grid."""
+        """Return the same path with another grid."""
         path = copy.copy(self)
         path.betas = np.asarray(betas, dtype=float)
         path.length = len(path.betas)
         return path
 
     def initialize(self, rng: np.random.Generator, size: int) -> tuple[Particles, float]:
-        """Draw from the end of the road at which the grid begins.
+        """Draw from the end of the path at which the grid begins.
 
         A reversed run estimates Z_0 / Z_1, so that its own log Z starts at zero.
         """
@@ -125,13 +125,13 @@ class GeometricAnnealing(Annealing):
     ...     proposal = points + rng.normal(size=points.shape)
     ...     accepted = np.log(rng.random(len(points))) < log_density(proposal) - log_density(points)
     ...     return np.where(accepted[:, None], proposal, points)
-    >>> road = GeometricAnnealing(
+    >>> path = GeometricAnnealing(
     ...     draw_base=lambda rng, size: rng.normal(size=(size, 1)),
     ...     log_base=lambda x: -0.5 * x[:, 0] ** 2 - 0.5 * np.log(2 * np.pi),
     ...     log_target=lambda x: -2 * (x[:, 0] - 1) ** 2,
     ...     kernel=metropolis,
     ... )
-    >>> result = ais(road, 500, temperatures=20, schedule="linear", random_seed=1,
+    >>> result = ais(path, 500, temperatures=20, schedule="linear", random_seed=1,
     ...              progressbar=False)
     >>> exact = 0.5 * np.log(np.pi / 2)
     >>> bool(abs(result.attrs["log_marginal_likelihood"] - exact) < 0.1)

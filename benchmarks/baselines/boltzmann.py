@@ -1,6 +1,6 @@
 r"""Restricted Boltzmann machines, annealed from their base rates.
 
-The road goes from machine to machine, and between two of them log f_beta of visible and hidden
+The path goes from machine to machine, and between two of them log f_beta of visible and hidden
 units together is the geometric average, so that weights and biases are linear in beta; hidden
 units are summed out. With no machine between base and target it is the geometric path of
 Salakhutdinov and Murray (AIS-GA); with machines whose moments are averages of those of base and
@@ -55,7 +55,7 @@ def _small_gain(hidden: np.ndarray, slope: np.ndarray, step: float, out: np.ndar
 
 
 class RBMAnnealing(Annealing):
-    """The road from the base rates to a restricted Boltzmann machine.
+    """The path from the base rates to a restricted Boltzmann machine.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class RBMAnnealing(Annealing):
         self.length = len(self.betas)
 
     def on_grid(self, betas: np.ndarray) -> "RBMAnnealing":
-        """Return the same road with another grid, to which the knots are added."""
+        """Return the same path with another grid, to which the knots are added."""
         grid = np.asarray(betas, dtype=float)
         knots = np.linspace(0, 1, len(self._machines))
         apart = np.abs(grid[:, None] - knots).min(axis=1) > 1e-9

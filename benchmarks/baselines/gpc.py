@@ -1,6 +1,6 @@
 r"""Gaussian process classification, annealed from the prior or from EP's approximation.
 
-With labels absorbed (u_i = y_i x_i) both of the paper's roads have one form,
+With labels absorbed (u_i = y_i x_i) both of the paper's paths have one form,
 
     log f_beta(u) = log N(u; m, K) + sum_i [beta log Phi(u_i) + (1 - beta) log t_i(u_i)] + const,
 
@@ -34,7 +34,7 @@ PAPER = {"hmc": (0.02, 200), "rmhmc": (0.1, 10)}
 
 
 class GPCAnnealing(Annealing):
-    """The road to a Gaussian process classifier with probit link, p(y_i | x_i) = Phi(y_i x_i).
+    """The path to a Gaussian process classifier with probit link, p(y_i | x_i) = Phi(y_i x_i).
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class GPCAnnealing(Annealing):
     >>> import numpy as np
     >>> from benchmarks.baselines import GPCAnnealing, ais
     >>> K = np.array([[4.0, 2.0], [2.0, 4.0]])
-    >>> road = GPCAnnealing(K, [1, 1], base="ep", kernel="rmhmc")
-    >>> result = ais(road, 200, temperatures=10, schedule="linear", random_seed=1,
+    >>> path = GPCAnnealing(K, [1, 1], base="ep", kernel="rmhmc")
+    >>> result = ais(path, 200, temperatures=10, schedule="linear", random_seed=1,
     ...              progressbar=False)
     >>> exact = np.log(0.25 + np.arcsin(2 / 5) / (2 * np.pi))
     >>> bool(abs(result.attrs["log_marginal_likelihood"] - exact) < 0.02)

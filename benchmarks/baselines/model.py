@@ -22,7 +22,7 @@ SCALES = np.array([1.0, 0.5, 0.2])
 
 
 class ModelAnnealing(Annealing):
-    """The road from the prior of a PyMC model to its posterior.
+    """The path from the prior of a PyMC model to its posterior.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ the stationary point of
 
 with s_theta measured on persistent chains, from one knot to the next. That is what training by
 persistent contrastive divergence does with the moments of data. The knots need not be exact: any
-machines make a valid road.
+machines make a valid path.
 """
 
 from typing import Any, NamedTuple

@@ -6,7 +6,7 @@ dM / d beta = V(beta), the variance of the energy, so that
 
     Delta beta ~ 1 / V(beta)^{1/2}.
 
-A pilot run measures V along the road, and the grid takes equal steps of
+A pilot run measures V along the path, and the grid takes equal steps of
 Lambda(beta) = \int_0^beta V^{1/2}. Since it is fixed before the runs that are counted, their
 Z-hat stays unbiased.
 """
@@ -70,7 +70,7 @@ def adaptive(
     Parameters
     ----------
     path
-        The road.
+        The path.
     temperatures
         The number of steps; None for Delta beta = V(beta)^(-1/2) itself.
     rng

@@ -1,7 +1,7 @@
 """The runs of several models, each of which may be asked for more chains when it has ended.
 
 On this machine runs take their turns, each with its chains on all cores. On an executor the chains
-of all runs are in flight together, and this process compiles a model, or refines one, while the
+of all runs are there together, and this process compiles a model, or refines one, while the
 chains of others run elsewhere. What a model does depends on its own random stream alone, so its
 result is the same either way. Everything here happens on the calling thread: it waits for whichever
 chain ends next, and goes on with the model that has all of its chains.
@@ -142,48 +142,48 @@ def rest_together(
     """
     # Chains on threads share this process with the compiler, so neither may disturb the other.
     here = isinstance(executor, ThreadPoolExecutor)
-    flights: dict[str, _Flight] = {}
+    submitted: dict[str, _Submitted] = {}
 
     def go_on(name: str) -> None:
         """Begin a run, or give it its chains; then send off those that it needs next."""
         run = runs[name]
-        if name in flights:
-            run.receive(flights.pop(name).chains)
+        if name in submitted:
+            run.receive(submitted.pop(name).chains)
         elif not run.chains:
             run.begin()
         request = run.request
         if request is None:
             rests(name)
             return
-        flight = _Flight(request)
+        own = _Submitted(request)
         try:
             if not here:
-                flight.submit(executor)
+                own.submit(executor)
         except Exception as error:
             run.error = error
             rests(name)
             return
-        flights[name] = flight
-        progress.ask(name, len(flight.starts))
+        submitted[name] = own
+        progress.ask(name, len(own.starts))
 
     try:
         for name in runs:
             go_on(name)
-        while flights:
+        while submitted:
             with one_blas_thread():
                 if here:
-                    for flight in flights.values():
-                        flight.submit(executor)
-                landed = _wait(flights, progress, for_all=here)
-            for name in landed:
+                    for own in submitted.values():
+                        own.submit(executor)
+                complete = _wait(submitted, progress, for_all=here)
+            for name in complete:
                 go_on(name)
     except BaseException:
-        for flight in flights.values():
-            cancel(flight.pending)
+        for own in submitted.values():
+            cancel(own.pending)
         raise
 
 
-class _Flight:
+class _Submitted:
     """The chains that a model waits for."""
 
     def __init__(self, request: Request) -> None:
@@ -198,7 +198,7 @@ class _Flight:
         recipe = asked.recipe or asked.path
         self.pending = submit_chains(executor, asked.path, recipe, asked.task, self.starts)
 
-    def land(self, future: Future[Any]) -> None:
+    def take(self, future: Future[Any]) -> None:
         """Take the outcome of a chain; after a failure start no more of them."""
         number = self.pending.pop(future)
         outcome = outcome_of(future, number)
@@ -223,20 +223,22 @@ class _Flight:
         return collect_chains(self.starts, self._outcomes)
 
 
-def _wait(flights: Mapping[str, _Flight], progress: ModelProgress, *, for_all: bool) -> list[str]:
+def _wait(
+    submitted: Mapping[str, _Submitted], progress: ModelProgress, *, for_all: bool
+) -> list[str]:
     """Wait until a model has all of its chains, or every model has; return which do."""
     while True:
-        landed = [name for name, flight in flights.items() if not flight.pending]
-        if len(landed) >= (len(flights) if for_all else 1):
-            return landed
-        pending = {future: name for name in flights for future in flights[name].pending}
+        complete = [name for name, own in submitted.items() if not own.pending]
+        if len(complete) >= (len(submitted) if for_all else 1):
+            return complete
+        pending = {future: name for name in submitted for future in submitted[name].pending}
         # Chains on threads can't be left to themselves: they would disturb the compiler.
-        remaining = np.inf if for_all else min(flights[name].remaining for name in pending.values())
-        patience = None if np.isinf(remaining) else remaining
-        for future in wait(pending, patience, FIRST_COMPLETED).done:
-            flights[pending[future]].land(future)
+        limits = [np.inf] if for_all else [submitted[name].remaining for name in pending.values()]
+        seconds = None if np.isinf(min(limits)) else min(limits)
+        for future in wait(pending, seconds, FIRST_COMPLETED).done:
+            submitted[pending[future]].take(future)
             progress.advance(pending[future])
-        if patience is not None:
-            for flight in flights.values():
-                if not flight.remaining:
-                    flight.abandon()
+        if seconds is not None:
+            for own in submitted.values():
+                if not own.remaining:
+                    own.abandon()

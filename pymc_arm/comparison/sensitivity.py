@@ -184,7 +184,7 @@ def _describe(prior: TensorVariable) -> str:
         from pymc.printing import str_for_dist
 
         return str(str_for_dist(prior)).split("~")[-1].strip()
-    except Exception:
+    except (AttributeError, NotImplementedError, TypeError, ValueError):  # no printer for it
         return type(prior.owner.op).__name__.removesuffix("RV")
 
 

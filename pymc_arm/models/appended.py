@@ -64,7 +64,7 @@ def _compare(
             f"sampled, with more rows, or {REMEDY}"
         )
     found = {}
-    for name in own.keys() & stored.keys():
+    for name in (name for name in own if name in stored):
         # ArviZ stores a single number as a row of one.
         mine = np.ma.atleast_1d(np.ma.asarray(own[name]))
         before = np.atleast_1d(stored[name].values)

@@ -303,7 +303,9 @@ def _lkj(rv: TensorVariable) -> list[Correction]:
     factor = float(-log_integral - used)
     if abs(factor) < 1e-12:
         return []
-    rows = int(np.prod(_shape(rv)[:-1], dtype=int)) if rv.type.ndim > 1 else 1
+    # A correlation matrix is a vector of its entries in PyMC 5, and a matrix in PyMC 6.
+    batch = _shape(rv)[: rv.type.ndim - rv.owner.op.ndim_supp]
+    rows = int(np.prod(batch, dtype=int))
     return [Correction(rv.name, rows * factor, "LKJ: the normaliser has the wrong sign in PyMC")]
 
 

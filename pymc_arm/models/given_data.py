@@ -28,7 +28,7 @@ def check_data(idata: InferenceTree, model: pm.Model) -> None:
         if not has_group(idata, group):
             continue
         stored = get_group(idata, group)
-        for name in own.keys() & set(stored.data_vars):
+        for name in (name for name in own if name in stored.data_vars):
             # ArviZ stores a single number as a row of one.
             mine = np.ma.atleast_1d(np.ma.asarray(own[name]))
             difference = describe_difference(mine, np.atleast_1d(stored[name].values))

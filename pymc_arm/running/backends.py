@@ -144,10 +144,10 @@ def _run_here(
     starts: Starts,
     progress: ChainProgress,
     outcomes: dict[int, Outcome],
-    patience: float = np.inf,
+    seconds: float = np.inf,
 ) -> None:
-    """Run chains one after another, until one fails or patience runs out."""
-    end = time.perf_counter() + patience
+    """Run chains one after another, until one fails or these seconds are over."""
+    end = time.perf_counter() + seconds
     for number, start in starts.items():
         if time.perf_counter() >= end:
             break

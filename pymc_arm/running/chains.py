@@ -1,8 +1,8 @@
 """One run of a path as a chain that can be stopped, continued and sent elsewhere.
 
-Chains are islands: they share nothing but the compiled path, and Z-hat is averaged over them. Each
-has its own random stream, spawned from one seed, so the result does not depend on where they run
-(:mod:`pymc_arm.running.executors`), nor on how many run at the same time.
+Chains are independent: they share nothing but the compiled path, and Z-hat is averaged over them.
+Each has its own random stream, spawned from one seed, so the result does not depend on where they
+run (:mod:`pymc_arm.running.executors`), nor on how many run at the same time.
 """
 
 import time

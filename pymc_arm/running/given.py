@@ -126,20 +126,13 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
     _refuse_elsewhere(summits, recorded.get("repaired_share", 0.0))
     seconds = (time.perf_counter() - started) / len(parts)
     chains = [_as_chain(path, p, b, seconds) for p, b in zip(parts, bridges, strict=True)]
-    summary = RunSummary(
-        draws=len(parts[0].points),
-        chains=len(parts),
+    summary = summarize_parts(
+        path,
+        given,
+        parts,
         allocation=None,
         settings=None,
-        target_se=None,
-        time_limit=None,
         ended_by="bridge",
-        complete=True,
-        chains_started=len(parts),
-        flat=tuple(getattr(path, "flat", ())),
-        dimension=given.points.shape[2],
-        fewest_particles=0,
-        start="draws",
         draws_from="given",
         bridged=True,
         given_chains=given.points.shape[0],
@@ -151,6 +144,23 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
     )
     estimates = pool_bridges(bridges, repaired="repaired_modes" in recorded)
     return Outcome(chains, estimates, summary)
+
+
+def summarize_parts(path: Path, given: Given, parts: Sequence[Part], **own: Any) -> RunSummary:
+    """Return the summary of a run that began at given draws, with what is the run's own."""
+    return RunSummary(
+        draws=len(parts[0].points),
+        chains=len(parts),
+        target_se=None,
+        time_limit=None,
+        complete=True,
+        chains_started=len(parts),
+        flat=tuple(getattr(path, "flat", ())),
+        dimension=given.points.shape[2],
+        fewest_particles=0,
+        start="draws",
+        **own,
+    )
 
 
 def _convergence(path: Refinable, given: Given) -> dict[str, Any]:

@@ -86,9 +86,7 @@ def _search(
     walk = isinstance(path, StartedElsewhere)
     likely = path.likely_particles if isinstance(path, Hinted) else None
     cloud = path.join(clouds)
-    return search_modes(
-        space, prior, cloud, log_evidence, rng, score, walk=walk, likely=likely
-    )
+    return search_modes(space, prior, cloud, log_evidence, rng, score, walk=walk, likely=likely)
 
 
 def _needs_no_fit(path: Path, chains: Sequence[Chain], particles: Any) -> bool:

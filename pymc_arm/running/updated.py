@@ -45,12 +45,11 @@ from pymc_arm.estimation.refine import refine_chains
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
-from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws
+from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws, summarize_parts
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.refining import bridge_mapper, describe_modes, draw_prior
 from pymc_arm.running.renewal import Renewal
 from pymc_arm.running.run import Outcome
-from pymc_arm.running.summary import RunSummary
 
 __all__ = ["carry_draws", "effective_number"]
 
@@ -177,20 +176,13 @@ def carry_draws(
     error = estimates.own_error
     if found.updated_by == "q":
         error = float(np.hypot(error, earlier.standard_error))
-    summary = RunSummary(
-        draws=len(parts[0].points),
-        chains=len(parts),
+    summary = summarize_parts(
+        path,
+        given,
+        parts,
         allocation="adaptive",
         settings=SETTINGS,
-        target_se=None,
-        time_limit=None,
         ended_by="chains",
-        complete=True,
-        chains_started=len(parts),
-        flat=tuple(getattr(path, "flat", ())),
-        dimension=given.points.shape[2],
-        fewest_particles=0,
-        start="draws",
         draws_from="q" if found.updated_by == "q" else "particles",
         independent_draws=found.independent,
         updated_by=found.updated_by,

@@ -50,6 +50,7 @@ def calibration(log_evidence):
     return Calibration(("a", "b"), np.array([0.5, 0.5]), TRUTH, log_evidence, error)
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize("draw", [beta_binomial, normal_mean, variance])
 def test_an_offset_of_a_half_is_caught_and_exact_values_pass(draw):
     """At 200 simulations 95 % of broken estimators are caught; 5 % of sound ones are accused.
@@ -72,6 +73,7 @@ def test_an_offset_of_a_half_is_caught_and_exact_values_pass(draw):
     assert 0.8 < np.std(offsets) < 1.2
 
 
+@pytest.mark.one_version
 def test_noise_that_grows_with_the_data_is_seen_by_the_curve():
     """Overconfidence of a factor of two leaves the mean as it is."""
     accused = 0

@@ -4,6 +4,7 @@ import inspect
 import threading
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import fields
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ DESIGN = RNG.normal(size=(12, 2))
 DATA = 0.6 * DESIGN[:, 0] + RNG.normal(size=12)
 
 
+@cache
 def regression(columns):
     with pm.Model() as model:
         slopes = pm.Normal("slopes", 0, 1, shape=columns)

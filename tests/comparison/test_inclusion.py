@@ -89,6 +89,7 @@ def test_probabilities_are_the_exact_ones(regression, prior):
     assert "b[0]" in found._repr_html_()
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_error_bars_are_right(regression):
     """Of 100 intervals of 95 % at least 88 cover, and errors are as large as they claim to be.

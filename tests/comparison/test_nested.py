@@ -1,5 +1,7 @@
 """Nested models: two ways to their Bayes factor, in tables and on pages."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -15,6 +17,7 @@ OPTIONS = {"draws": 250, "chains": 2, "cores": 1, "random_seed": 1, "progressbar
 NESTED = {"null": ("effect", {"delta": 0.0})}
 
 
+@cache
 def null(scale=2.0):
     with pm.Model() as model:
         sigma = pm.HalfNormal("sigma", scale)
@@ -22,6 +25,7 @@ def null(scale=2.0):
     return model
 
 
+@cache
 def effect():
     with pm.Model() as model:
         sigma = pm.HalfNormal("sigma", 2.0)

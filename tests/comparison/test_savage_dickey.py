@@ -110,6 +110,7 @@ class Regression:
         return {"variance": variance, "a": both[:, 0], "b": both[:, 1:]}
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize(
     "pair", [NormalMean(), Coin(), Regression()], ids=lambda p: type(p).__name__
 )
@@ -140,6 +141,7 @@ def test_densities_and_names():
     assert again.first == "b = 0"
 
 
+@pytest.mark.one_version
 def test_autocorrelated_draws_have_larger_errors():
     pair, rng = Coin(), np.random.default_rng(3)
     # Each draw eight times over, and the same number of draws.

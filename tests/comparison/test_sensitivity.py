@@ -1,5 +1,7 @@
 """Log Z under other priors, against the exact one."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -11,6 +13,7 @@ from pymc_arm.comparison.sensitivity import _summary
 DATA = np.array([0.4, 1.3, 0.2])
 
 
+@cache
 def normal_model(scale: float = 1.0) -> pm.Model:
     with pm.Model() as model:
         mu = pm.Normal("mu", 0.5, scale)

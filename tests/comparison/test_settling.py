@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ QUICK = {"draws": 60, "random_seed": 1, "progressbar": False}
 LABELS = "abcde"
 
 
+@cache
 def subsets(count):
     """Regressions on all subsets of the first predictors, by their letters."""
     found = {}

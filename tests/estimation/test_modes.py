@@ -1,6 +1,7 @@
 """Modes that particles miss: found, weighed, and visited by the draws."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -13,8 +14,10 @@ from pymc_arm._compat import get_group
 from pymc_arm.estimation.approximation import Combined, SinhArcsinhStudent
 from pymc_arm.estimation.modes import search_modes
 from pymc_arm.models.compiled import compile_model
+from tests.replicates import first_with_every_version
 
 
+@cache
 def phase_transition(dimension: int) -> tuple[pm.Model, float]:
     """A mode of width 0.1 in one of width 1, with nine tenths of Z, in a box of side 10."""
     with pm.Model() as model:
@@ -28,6 +31,7 @@ def phase_transition(dimension: int) -> tuple[pm.Model, float]:
     return model, float(np.logaddexp(wide, narrow_mass))
 
 
+@cache
 def far_modes() -> tuple[pm.Model, float]:
     """Half of Z lies seven prior standard deviations away, where no particle starts."""
     places = [np.zeros(3), np.array([7.0, 0.0, 0.0])]
@@ -54,7 +58,7 @@ def quiet(model: pm.Model, **options):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_with_every_version(range(3)))
 @pytest.mark.parametrize("dimension", [5, 10])
 @pytest.mark.parametrize("start", ["prior", "auto"])
 def test_a_narrow_mode_is_weighed_and_visited(start, dimension, seed):
@@ -78,7 +82,7 @@ def test_a_narrow_mode_is_weighed_and_visited(start, dimension, seed):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", first_with_every_version(range(3)))
 def test_a_far_mode_is_weighed(seed):
     model, truth = far_modes()
     attributes = quiet(model, draws=500, random_seed=seed).attrs
@@ -157,6 +161,7 @@ def student(center: float) -> SinhArcsinhStudent:
     return SinhArcsinhStudent(np.full(2, center), ones, zeros, ones, zeros, np.eye(2), 10.0)
 
 
+@pytest.mark.one_version
 def test_a_combined_density_is_normalised_and_tells_its_parts():
     """The mean of p / q over draws of q is one, within four standard errors."""
     rng = np.random.default_rng(3)
@@ -171,6 +176,7 @@ def test_a_combined_density_is_normalised_and_tells_its_parts():
     assert q.components == 2
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 @pytest.mark.parametrize("dimension", [20, 50])
 def test_a_wide_part_around_a_narrow_mode_is_weighed_in_many_dimensions(dimension):
@@ -184,6 +190,7 @@ def test_a_wide_part_around_a_narrow_mode_is_weighed_in_many_dimensions(dimensio
     assert abs(float((radius < 0.5).mean()) - 0.9) < 0.02
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_a_mode_that_few_particles_met_late_is_weighed():
     # Exploring ends at a sixth of the particles in a mode that has nine tenths of Z.
@@ -245,6 +252,7 @@ def test_modes_that_prior_draws_do_not_lead_to_are_found_or_told(model, exact):
     assert right or attributes["verdict"] != "ok"
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_a_ring_is_no_missed_mode():
     """Laplace's method goes on along the tangent of a ring, and finds many times Z."""

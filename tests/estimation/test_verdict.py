@@ -40,6 +40,7 @@ def verdicts(model: pm.Model, runs: int, **options: int) -> list[str]:
     return [pymc_arm.diagnose(result).status for result in results]
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     ("build", "options"),
@@ -54,6 +55,7 @@ def test_failures_are_seen(build, options):
     assert sum(status != "ok" for status in found) >= 9
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_a_neck_that_trajectories_do_not_enter_is_seen():
     """With more columns than rows the noise may be zero, where the coefficients are pinned down."""
@@ -103,6 +105,7 @@ def coin() -> pm.Model:
     return model
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 @pytest.mark.parametrize("build", [coin, regression, schools])
 def test_easy_models_pass(build):

@@ -1,5 +1,7 @@
 """The compiled terms: whole, in part, at values of a coordinate, on every back end."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from pymc_arm.models.compiled import compile_model
 
 
+@cache
 def regression():
     rng = np.random.default_rng(1)
     with pm.Model() as model:
@@ -28,7 +31,7 @@ def points(path):
 
 def test_terms_add_up_to_the_log_density_of_pymc(path, points):
     model = regression()
-    logp = model.compile_logp()
+    logp = model.compile_logp(mode="FAST_COMPILE")
     layout = path.plan.layout
     for row, terms in zip(points, path.density.terms(points), strict=True):
         values = [value[0] for value in layout.unravel(row[None])]

@@ -1,5 +1,7 @@
 """Coordinates that share no term are drawn given the others, and log Z is refined without them."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -23,6 +25,7 @@ from pymc_arm.models.support import Support
 READINGS = np.array([0.3, -1.2, 2.5, 0.9])
 
 
+@cache
 def effects_and_labels():
     """Groups with an effect and a label each, around a common mean."""
     with pm.Model() as model:

@@ -34,17 +34,20 @@ def normal(seed):
     return np.random.default_rng(seed).normal(size=(SIZE, DIMENSION))
 
 
+@pytest.mark.one_version
 def test_independent_clouds_are_told_as_such():
     """Of 40 pairs none is beyond the limit: it leaves more than 4 standard errors for chance."""
     assert max(memory(normal(i), normal(i + 100)) for i in range(40)) < LIMIT
 
 
+@pytest.mark.one_version
 def test_a_single_coordinate_that_stays_is_seen():
     now = normal(1)
     now[:, 3] = normal(0)[:, 3]
     assert memory(normal(0), now) > 0.95
 
 
+@pytest.mark.one_version
 def test_a_collective_variable_that_stays_is_seen():
     """Spins of the same mean flip freely: no single one remembers more than a sixth."""
     rng = np.random.default_rng(2)
@@ -55,6 +58,7 @@ def test_a_collective_variable_that_stays_is_seen():
     assert memory(*clouds) > 0.6
 
 
+@pytest.mark.one_version
 def test_tails_that_stay_are_seen():
     start, now = normal(0), normal(1)
     far = np.argsort((start**2).sum(axis=1))[-60:]
@@ -62,6 +66,7 @@ def test_tails_that_stay_are_seen():
     assert memory(start, now) > LIMIT
 
 
+@pytest.mark.one_version
 def test_a_cloud_that_drifts_has_not_arrived():
     """Each particle forgets where it was in the cloud; the cloud itself goes on and on."""
     first = np.eye(4)[0]
@@ -70,6 +75,7 @@ def test_a_cloud_that_drifts_has_not_arrived():
     assert memory(*clouds, *(normal(i) + 1.6 * first for i in range(5, 12))) < LIMIT
 
 
+@pytest.mark.one_version
 def test_small_steps_keep_their_share():
     steps = StepSizes([1.0, 0.5, 0.1, 0.01])
     choice = np.repeat(np.arange(4), 250)
@@ -140,6 +146,7 @@ def test_a_funnel_is_straightened_and_leads_back():
     assert Straightened.fit(halves, normal(0), np.arange(4)) is None
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_hamiltonian_moves_in_a_straightened_funnel_leave_it_invariant():
     """Moments of u and of the innovations at 4.5 standard errors, 1e-4 false alarms in all."""
@@ -174,6 +181,7 @@ def regression() -> tuple[pm.Model, float]:
     return model, -0.5 * (log_determinant + data @ np.linalg.solve(covariance, data))
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_frozen_moves_repeat_a_pilot_and_give_the_truth():
     """Z-hat over 40 chains within 4.5 standard errors, and the kernels can be pickled."""

@@ -1,5 +1,7 @@
 """Normal variables seen by their innovations, and moves that use them."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -10,6 +12,7 @@ from pymc_arm.models.moves import KERNELS, Identity, MoveTarget, Sweep
 from pymc_arm.models.moves.decorrelation import Decorrelation
 
 
+@cache
 def nested() -> pm.Model:
     """Two levels of groups, one of them on the log scale, and variables that have no part."""
     with pm.Model() as model:
@@ -79,6 +82,7 @@ def test_a_scale_that_overflows_moves_nothing():
     assert np.isfinite(moved[2:]).all()
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_moves_of_innovations_leave_a_funnel_invariant():
     """Exact draws of a prior stay exact draws: means and variances in standard errors."""

@@ -1,5 +1,7 @@
 """In which order variables and data come in."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -9,6 +11,7 @@ from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.plan import FamilyPlan
 
 
+@cache
 def groups():
     with pm.Model() as model:
         scale = pm.HalfNormal("scale", 1)

@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -6,6 +8,7 @@ import pytest
 import pymc_arm
 
 
+@cache
 def coin() -> pm.Model:
     with pm.Model() as model:
         p = pm.Beta("p", 1, 1)
@@ -13,6 +16,7 @@ def coin() -> pm.Model:
     return model
 
 
+@cache
 def schools() -> pm.Model:
     effects = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     errors = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])

@@ -1,11 +1,14 @@
 """Terms and coordinates of a model."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 
 from pymc_arm.models.compiled import compile_model
 
 
+@cache
 def model():
     with pm.Model() as built:
         pm.Normal("a", 0, 1, shape=(2, 3))

@@ -44,6 +44,7 @@ def test_a_pilot_of_one_distribution():
         assert len(result.state.log_weights) == 20
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 @pytest.mark.parametrize("optimal", [False, True])
 def test_a_run_after_a_pilot_is_unbiased_where_the_stopping_rule_is_not(optimal):

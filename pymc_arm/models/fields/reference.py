@@ -113,7 +113,7 @@ def _with_mixture(rng: np.random.Generator, chart: Chart) -> _Density:
     """Fit a mixture of the parameters, and see how well draws fit."""
     assert isinstance(chart.view, FieldView)
     parameters = chart.view.map.parameters
-    count, size = len(parameters), len(chart.center) - len(parameters)
+    size = len(chart.center) - len(parameters)
     mixture = polish(rng, _Slice(chart, parameters), _start(chart.view.map), ENOUGH)[0]
     freedom = max(FIELD_FREEDOM, PER_DIMENSION * size)
     density = ProductDensity(parameters, mixture, Component(0.0, np.zeros(size), None, freedom))

@@ -18,6 +18,7 @@ from pymc_arm.families.rbm.modes import (
     search,
     weigh,
 )
+from tests.replicates import first_with_every_version
 
 UNITS = 60
 HIDDEN = (np.arange(8)[:, None] >> np.arange(3)) & 1
@@ -40,6 +41,7 @@ def exact_shares(machine):
     return np.sort(np.exp(log_density - machine.exact_log_evidence()))[::-1]
 
 
+@pytest.mark.one_version
 def test_a_bound_is_a_bound():
     rng = np.random.default_rng(1)
     machine = Machine(rng.normal(0, 1.5, (12, 6)), rng.normal(size=12), rng.normal(size=6))
@@ -48,6 +50,7 @@ def test_a_bound_is_a_bound():
     assert (np.diff(modes.bounds) <= 0).all()
 
 
+@pytest.mark.one_version
 def test_independent_units_have_one_mode_and_its_bound_is_exact():
     machine = Machine(np.zeros((5, 3)), np.linspace(-2, 1, 5), np.ones(3))
     modes = ascend(machine, random_hidden(machine, np.random.default_rng(0), 20))
@@ -55,6 +58,7 @@ def test_independent_units_have_one_mode_and_its_bound_is_exact():
     np.testing.assert_allclose(modes.bounds[0], machine.exact_log_evidence(), atol=1e-5)
 
 
+@pytest.mark.one_version
 def test_ascents_find_all_modes_and_the_mixture_weighs_them(deep):
     rng = np.random.default_rng(2)
     modes = ascend(deep, random_hidden(deep, rng, 50))
@@ -69,6 +73,7 @@ def test_ascents_find_all_modes_and_the_mixture_weighs_them(deep):
     assert len(join_modes(modes, near).bounds) == len(modes.bounds)
 
 
+@pytest.mark.one_version
 def test_a_search_reports_modes_without_particles(deep):
     rng = np.random.default_rng(3)
     modes = ascend(deep, random_hidden(deep, rng, 50))
@@ -111,7 +116,7 @@ def clusters(units, hidden_units, seed):
 @pytest.mark.statistical
 @pytest.mark.parametrize(
     "machine",
-    [clusters(40, 10, 1), clusters(9, 60, 2), clusters(300, 8, 3)],
+    first_with_every_version([clusters(40, 10, 1), clusters(9, 60, 2), clusters(300, 8, 3)]),
     ids=["40 x 10", "more hidden than visible", "300 x 8"],
 )
 def test_without_data_within_four_standard_errors(machine):
@@ -123,6 +128,7 @@ def test_without_data_within_four_standard_errors(machine):
     assert found["verdict"] == "ok"
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::pymc_arm.TrustWarning")
 def test_modes_that_no_move_connects_are_found_or_missed_aloud(deep):
@@ -131,6 +137,7 @@ def test_modes_that_no_move_connects_are_found_or_missed_aloud(deep):
     assert error < 4 * max(found["log_marginal_likelihood_se"], 0.01) or found["verdict"] != "ok"
 
 
+@pytest.mark.one_version
 def test_the_path_of_a_machine_does_not_depend_on_seeds_or_threads():
     machine = clusters(20, 6, 4)
     first, second = (tempered_path(machine, threads=threads) for threads in (1, 2))

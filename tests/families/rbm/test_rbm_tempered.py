@@ -43,6 +43,7 @@ def all_particles(path):
     return type(particles)(STATES, products, path._schedule(particles).linear(STATES), seeds)
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 @pytest.mark.parametrize("variant", ["arm", "rm", "anticipate"])
 def test_matches_enumeration(machine, path, variant):
@@ -60,6 +61,7 @@ def test_matches_enumeration(machine, path, variant):
     assert ratios.std() < 0.3
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 def test_the_steps_of_a_pilot_are_unbiased_with_few_particles(machine, path):
     first = pymc_arm.run(path, np.random.default_rng(1), 100, threshold=0.9, max_rounds=0)
@@ -76,6 +78,7 @@ def test_the_steps_of_a_pilot_are_unbiased_with_few_particles(machine, path):
     assert abs(ratios.mean() - 1) < 4.4 * ratios.std(ddof=1) / np.sqrt(len(ratios))
 
 
+@pytest.mark.one_version
 def test_ratios_add_up_to_the_density_of_the_machine(machine, path):
     particles = all_particles(path)
     rng = np.random.default_rng(0)
@@ -93,6 +96,7 @@ def test_ratios_add_up_to_the_density_of_the_machine(machine, path):
     assert base.bits.shape == (1, 9)
 
 
+@pytest.mark.one_version
 @pytest.mark.statistical
 @pytest.mark.parametrize("beta", [0.3, 0.8, 1.0])
 def test_gibbs_leaves_each_distribution_invariant(path, beta):
@@ -126,6 +130,7 @@ def test_result_does_not_depend_on_the_number_of_threads(machine, data):
     assert found[0] == found[1]
 
 
+@pytest.mark.one_version
 def test_steps_are_as_long_as_the_threshold_allows(path):
     settings = TEMPERED_SETTINGS | {"threshold": 0.95, "resample_threshold": 1.0}
     result = pymc_arm.run(path, np.random.default_rng(4), 2000, **settings)
@@ -138,6 +143,7 @@ def test_steps_are_as_long_as_the_threshold_allows(path):
     assert result.history[-1].introduced == "beta = 1"
 
 
+@pytest.mark.one_version
 def test_a_threshold_of_one_still_arrives(path):
     particles, _ = path.initialize(np.random.default_rng(0), 20)
     log_weights = np.full(20, -np.log(20))
@@ -145,6 +151,7 @@ def test_a_threshold_of_one_still_arrives(path):
     assert following.beta > 0.5 + 1e-4
 
 
+@pytest.mark.one_version
 def test_independent_units_take_few_steps():
     machine = Machine(np.zeros((6, 3)), np.linspace(-1, 1, 6), np.ones(3))
     rates = 1 / (1 + np.exp(-machine.a))
@@ -155,6 +162,7 @@ def test_independent_units_take_few_steps():
     assert len(result.history) < 50
 
 
+@pytest.mark.one_version
 def test_biases_on_the_way_keep_the_means_near_those_of_the_data():
     rng = np.random.default_rng(5)
     machine = Machine(rng.normal(0, 1.5, (9, 4)), np.full(9, -2.0), np.full(4, -1.0))
@@ -172,6 +180,7 @@ def test_biases_on_the_way_keep_the_means_near_those_of_the_data():
     assert distance(visible[1], hidden[1]) < 0.6 * straight
 
 
+@pytest.mark.one_version
 def test_every_chain_learns_biases_of_its_own(path):
     first, again, other = (path.initialize(np.random.default_rng(seed), 1)[0] for seed in (1, 1, 2))
     assert path._schedule(first) is path._schedule(again)
@@ -199,6 +208,7 @@ def test_the_strength_is_found_by_pilot_runs_or_given():
         tempered_path(machine, own, data_bias_strength=1.5)
 
 
+@pytest.mark.one_version
 def test_knots_between_a_straight_line_and_those_of_the_data():
     knots = Knots(np.array([0.0, 0.5, 1.0]), np.array([[0.0], [3.0], [2.0]]), np.zeros((3, 1)))
     np.testing.assert_allclose(knots.between(0.0).visible.ravel(), [0, 1, 2])
@@ -206,6 +216,7 @@ def test_knots_between_a_straight_line_and_those_of_the_data():
     np.testing.assert_allclose(knots.between(1.0).visible, knots.visible)
 
 
+@pytest.mark.one_version
 def test_biases_are_linear_between_knots():
     knots = Knots(np.array([0.0, 0.5, 1.0]), np.zeros((3, 1)), np.zeros((3, 1)))
     for beta, shares in ((0.0, [1, 0, 0]), (0.25, [0.5, 0.5, 0]), (0.5, [0, 1, 0])):

@@ -1,5 +1,7 @@
 """What is summed and what is kept, and that a wrong scope is found."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
@@ -15,6 +17,7 @@ from pymc_arm.models.elimination import choose
 DATA = np.array([0.1, 2.3, 1.9, -0.4, 2.2])
 
 
+@cache
 def labels(**variables):
     with pm.Model() as model:
         mean = pm.Normal("mean", 0, 2, shape=2)

@@ -1,6 +1,7 @@
 """The density with discrete variables summed, against the sum over all their values."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -17,6 +18,7 @@ RNG = np.random.default_rng(20160713)
 TABLE, DATA = RNG.normal(size=(6, 3)), RNG.normal(size=6)
 
 
+@cache
 def chain():
     with pm.Model() as model:
         mean = pm.Normal("mean", 0, 2, shape=3)
@@ -28,6 +30,7 @@ def chain():
     return model
 
 
+@cache
 def scalars():
     """States that are variables of their own: prior terms are the transitions."""
     with pm.Model() as model:
@@ -40,6 +43,7 @@ def scalars():
     return model
 
 
+@cache
 def prior_of_slopes():
     """Indicators are in the priors of continuous variables only."""
     with pm.Model() as model:
@@ -51,6 +55,7 @@ def prior_of_slopes():
     return model
 
 
+@cache
 def priors_of_two():
     """One label in the priors of two variables, which have no priors of their own then."""
     with pm.Model() as model:
@@ -61,6 +66,7 @@ def priors_of_two():
     return model
 
 
+@cache
 def slopes():
     """All data depend on all indicators."""
     with pm.Model() as model:
@@ -70,6 +76,7 @@ def slopes():
     return model
 
 
+@cache
 def kinds():
     """Several distributions, a count without an upper end, and data without any of them."""
     with pm.Model() as model:
@@ -84,6 +91,7 @@ def kinds():
     return model
 
 
+@cache
 def ordered_changes():
     """The second change point is after the first: a support that varies; tables that repeat."""
     with pm.Model() as model:
@@ -96,6 +104,7 @@ def ordered_changes():
     return model
 
 
+@cache
 def causes():
     links = np.array([[0, 1], [1, 2], [2, 3], [0, 3], [1, 3]])
     with pm.Model() as model:
@@ -106,6 +115,7 @@ def causes():
     return model
 
 
+@cache
 def between():
     """A label between two continuous variables, and others after the second."""
     with pm.Model() as model:

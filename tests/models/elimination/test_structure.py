@@ -144,7 +144,7 @@ def test_the_density_is_that_of_pymc_extras():
         mean = pm.Normal("mean", [-1.0, 1.0], 1.0)
         label = pm.Bernoulli("label", 0.3, shape=4)
         pm.Normal("y", mean[label], 1, observed=data)
-    theirs = extras.marginalize(model, ["label"]).compile_logp()
+    theirs = extras.marginalize(model, ["label"]).compile_logp(mode="FAST_COMPILE")
     from pymc_arm.models.compiled import compile_model
 
     path = compile_model(model, marginalize="auto")

@@ -1,5 +1,6 @@
 """Gradients of models, the fits that use them, and the moves they drive."""
 
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,7 @@ from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep
 from pymc_arm.models.moves.student import Student
 
 
+@cache
 def hierarchy() -> pm.Model:
     rng = np.random.default_rng(3)
     with pm.Model() as model:
@@ -32,7 +34,10 @@ def test_gradient_is_that_of_pymc():
     assert path.density.gradient.available()
     points, _ = path.initialize(np.random.default_rng(0), 5)
     values, gradients = path.density.gradient(points, np.ones(path.density.count))
-    logp, dlogp = model.compile_logp(), model.compile_dlogp()
+    logp, dlogp = (
+        compile_one(mode="FAST_COMPILE")
+        for compile_one in (model.compile_logp, model.compile_dlogp)
+    )
     names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
     for row, point in enumerate(points):
         parts = path.plan.layout.unravel(point[None])
@@ -57,6 +62,7 @@ def correlated_normal(dimension: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=dimension), root @ root.T
 
 
+@pytest.mark.one_version
 @pytest.mark.parametrize("dimension", [3, 40])
 def test_scores_of_a_gaussian_give_its_covariance_exactly(dimension):
     mean, covariance = correlated_normal(dimension)
@@ -69,6 +75,7 @@ def test_scores_of_a_gaussian_give_its_covariance_exactly(dimension):
     np.testing.assert_allclose(fitted.mean, mean, rtol=1e-6)
 
 
+@pytest.mark.one_version
 def test_scores_follow_the_bend_of_a_skewed_marginal():
     """log-gamma(2): a score fit in the bent space is as good as a moment fit, or better."""
     rng = np.random.default_rng(4)
@@ -79,6 +86,7 @@ def test_scores_follow_the_bend_of_a_skewed_marginal():
         assert np.std(log_density - fitted.log_density(points)) < 0.35
 
 
+@pytest.mark.one_version
 def test_refine_holds_in_a_hundred_dimensions():
     """The bridge is within 4 of its standard errors, 0.02 at most (chance of a failure 1e-4)."""
     mean, covariance = correlated_normal(100)

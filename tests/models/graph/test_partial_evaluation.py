@@ -1,5 +1,7 @@
 """Terms at many values of some columns are the same as at the points written out."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -8,6 +10,7 @@ from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.graph.partial_evaluation import partial_evaluation
 
 
+@cache
 def latent_process():
     with pm.Model() as model:
         lengthscale = pm.InverseGamma("lengthscale", 3, 2)
@@ -17,6 +20,7 @@ def latent_process():
     return model
 
 
+@cache
 def labels_and_effects():
     with pm.Model() as model:
         means = pm.Normal("means", 0, 2, shape=2)

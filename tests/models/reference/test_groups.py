@@ -1,5 +1,7 @@
 """Groups that are integrated out on the path from a reference."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -16,6 +18,7 @@ NUMBER = np.repeat(np.arange(GROUPS), EACH)
 Y = RNG.normal(RNG.normal(1.0, 0.7, GROUPS)[NUMBER], 0.5)
 
 
+@cache
 def normal_groups():
     """Effects of groups around a common mean, with a scale that is known up to its prior."""
     with pm.Model() as model:

@@ -1,5 +1,7 @@
 """Failures that a reference alone can't see are caught by the prior."""
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -10,6 +12,7 @@ from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference, summits
 
 
+@cache
 def far_modes():
     """Two modes of equal mass, 14 and -14 standard deviations away."""
     with pm.Model() as model:

@@ -36,6 +36,7 @@ def mirrored_counts():
     return model, float(logs.sum()), mean - 2 * direction * (direction @ mean)
 
 
+@pytest.mark.one_version
 def test_log_z_and_draws_in_hundreds_of_dimensions(mirrored_counts):
     model, truth, mean = mirrored_counts
     idata = pymc_arm.sample(model, draws=300, random_seed=3, progressbar=False)
@@ -51,6 +52,7 @@ def test_log_z_and_draws_in_hundreds_of_dimensions(mirrored_counts):
     assert np.abs(distance).max() < 5
 
 
+@pytest.mark.one_version
 def test_tails_are_as_light_as_the_dimension_asks_for():
     rng = np.random.default_rng(1)
     few, many = rng.normal(size=(2000, 3)), rng.normal(size=(2000, DIMENSION))

@@ -4,6 +4,8 @@ Statistical tests allow four standard errors, plus 0.005 for what adapting to th
 a false alarm in about one of 10,000 runs, and seeds are fixed.
 """
 
+from functools import cache
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -18,10 +20,12 @@ from pymc_arm.models.reference.density import Component, StudentMixture
 from pymc_arm.models.reference.hamiltonian import move
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget
+from tests.replicates import first_with_every_version
 
 SETTINGS = {"resample_threshold": 1.0}
 
 
+@cache
 def gaussian(dimension=8):
     rng = np.random.default_rng(0)
     design = rng.normal(size=(dimension, dimension))
@@ -35,6 +39,7 @@ def gaussian(dimension=8):
     return model, truth, gain @ data, np.sqrt(np.diag(9 * np.eye(dimension) - 9 * gain @ design))
 
 
+@cache
 def schools():
     effect = np.array([28.0, 8, -3, 7, -1, 1, 18, 12])
     error = np.array([15.0, 10, 16, 11, 9, 11, 10, 18])
@@ -105,6 +110,7 @@ def test_climbs_end_at_the_summit_of_a_gaussian():
     np.testing.assert_allclose(ended.values, 0.0, atol=1e-3)
 
 
+@pytest.mark.one_version
 def test_score_of_a_mixture_agrees_with_differences():
     rng = np.random.default_rng(0)
     parts = (
@@ -117,6 +123,7 @@ def test_score_of_a_mixture_agrees_with_differences():
     np.testing.assert_allclose((mixture(points)[1] * step).sum(axis=1), difference, rtol=1e-4)
 
 
+@pytest.mark.one_version
 def test_moves_leave_a_student_invariant():
     component = Component(0.0, np.zeros(5), None, 6.0)
     rng = np.random.default_rng(0)
@@ -149,7 +156,7 @@ def test_gaussian_is_one_step_and_exact():
     assert np.all(np.abs(draws.std(axis=0) / deviation - 1) < 5 / np.sqrt(2 * 800))
 
 
-@pytest.mark.parametrize("problem", [schools, funnel])
+@pytest.mark.parametrize("problem", first_with_every_version([schools, funnel]))
 def test_hierarchies_are_right_in_standard_errors(problem):
     model, truth = problem()
     found = [estimate(model, seed)[:2] for seed in range(3)]
@@ -178,7 +185,7 @@ def test_choice_gives_its_reason():
     assert "starts at a reference" in large.reason
 
 
-@pytest.mark.parametrize("squares", [2, 8])
+@pytest.mark.parametrize("squares", first_with_every_version([2, 8]))
 def test_every_mode_counts_however_many_there_are(squares):
     """Each square has two roots: 4 modes are four components, 256 are left to the prior."""
     with pm.Model() as model:

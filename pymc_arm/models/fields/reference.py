@@ -36,8 +36,9 @@ WIDTHS = (0.5, 2.0)
 # 90 % of normal ones.
 FREEDOM, FIELD_FREEDOM, PER_DIMENSION = 8.0, 200.0, 8.0
 # A tail that reaches further than this, in standard deviations, has a part of q of its own, with
-# this weight relative to the first part, and this much wider in the other directions. Without, log Z
-# of a random walk with noise of unknown scale was 0.02 low, two of its errors, in one run of three.
+# this weight relative to the first part, and this much wider in the other directions. Without, log
+# Z of a random walk with noise of unknown scale was 0.02 low, two of its errors, in one run of
+# three.
 LONG, TAIL_SHARE, SIDE_WIDTH = 6.0, 0.15, 1.5
 
 

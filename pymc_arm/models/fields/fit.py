@@ -35,13 +35,17 @@ WIDTHS = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
 ROUNDS, POINTS_EACH, SPREAD = 2, 2.5, 1.6
 # Points this far below the summit, in nats, say nothing about it.
 LOWEST = 20.0
-# How far out the mass may reach, in standard deviations, and where it ends, in nats below the
-# summit. The logarithm of a scale that may be zero has an exponential tail: with four standard
-# deviations log Z of a random walk with noise was 0.02 low, two of its errors.
-STEPS_OUT, END = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0), 12.0
-# Points that the functions go through, by the number of parameters, and the share of coordinates
-# that are spread evenly over all of the mass.
-NODES, EVEN = (24, 60, 110, 140, 160), 0.35
+# Where the mass ends, in nats below the summit, and how it is followed: in so many rounds points of
+# the outer part are moved outwards by this factor, as long as that finds more. The logarithm of a
+# scale that may be zero has an exponential tail, and two of them a bent one: with four standard
+# deviations on each side log Z of a random walk with noise was 0.02 low, two of its errors.
+END, EXPANSIONS, OUTWARDS, OUTER = 12.0, 8, 1.5, 1.5
+# Points that the functions go through, by the number of parameters, and how many are moved outwards
+# in a round.
+NODES, MOVED = (20, 50, 90, 120, 140), (4, 12, 20, 24, 24)
+# Tails are marked by points that are this far out, not more than so many nats below the summit, and
+# this far from each other; at most so many.
+FAR, TALL, APART, MOST_TAILS = 3.0, 8.0, 0.7, 8
 # Points nearer to each other than this tell nothing new, and make the equations singular.
 CLOSEST = 0.05
 # Prior draws of the field that Newton's method starts at, where the parameters are likely.
@@ -186,52 +190,32 @@ class _Marginal:
             factor = factor @ (vectors * found**-0.5)
         return center, factor
 
-    def reach(self, mean: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far the mass reaches along each whitened parameter, down and up."""
-        count = len(mean)
-        top = self.values(mean[None])[0]
-        ends, latest = np.zeros((2, count)), np.full((2, count), top)
-        open_ = np.ones((2, count), dtype=bool)
-        for step in STEPS_OUT:
-            side, number = np.nonzero(open_)
-            if not len(side):
-                break
-            where = np.zeros((len(side), count))
-            where[np.arange(len(side)), number] = np.where(side == 0, -step, step)
-            values = self.values(mean + where @ factor.T)
-            before, fall = latest[side, number], top - END
-            inside = values > fall
-            share = np.clip((before - fall) / np.maximum(before - values, 1e-300), 0.0, 1.0)
-            share = np.where(np.isfinite(values), share, 0.5)
-            start = ends[side, number]
-            ends[side, number] = np.where(inside, step, start + share * (step - start))
-            latest[side, number] = np.where(inside, values, before)
-            open_[side, number] = inside
-        return -np.maximum(ends[0], 1.0), np.maximum(ends[1], 1.0)
-
     def interpolate(
         self, rng: np.random.Generator, mean: np.ndarray, factor: np.ndarray
     ) -> FieldMap:
         """Return functions through the modes and covariances all over the mass."""
         conditional, count = self.conditional, len(mean)
-        low, high = self.reach(mean, factor)
-        size = NODES[min(count, len(NODES)) - 1]
-        upper = rng.random((size, count)) < 0.5
-        end = np.where(upper, high, -low)
-        near = np.abs(SPREAD * rng.normal(size=(size, count)))
-        even = np.sinh(rng.random((size, count)) * np.arcsinh(end))
-        places = np.minimum(np.where(rng.random((size, count)) < EVEN, even, near), end)
-        self.values(mean + np.where(upper, places, -places) @ factor.T)
-        parameters = np.concatenate([each for each, _ in self._found])
-        whitened = np.linalg.solve(factor, (parameters - mean).T).T
-        values = np.concatenate([modes.log_marginal for _, modes in self._found])
-        inside = ((whitened >= low) & (whitened <= high)).all(axis=1)
-        if not inside.any():
-            raise PathError("A field has no conditional modes near the summit of its parameters.")
-        inside &= values > values[inside].max() - LOWEST
-        # The last ones are all over the mass; earlier ones may lie on top of each other.
-        chosen = np.flatnonzero(inside)[::-1]
-        chosen = chosen[_distinct(np.arcsinh(whitened[chosen]), 2 * size)]
+        kind = min(count, len(NODES)) - 1
+        self.values(mean + SPREAD * rng.normal(size=(NODES[kind], count)) @ factor.T)
+        for _ in range(EXPANSIONS):
+            whitened, values = self._whitened(mean, factor)
+            outer = (values > values.max() - END) & (np.linalg.norm(whitened, axis=1) > OUTER)
+            moved = whitened[rng.permutation(np.flatnonzero(outer))] * OUTWARDS
+            moved *= np.exp(0.1 * rng.normal(size=moved.shape))
+            known = np.arcsinh(np.concatenate([whitened, moved]))
+            fresh = [number - len(whitened) for number in _distinct(known, len(known), 2 * CLOSEST)]
+            moved = moved[[number for number in fresh if number >= 0][: MOVED[kind]]]
+            if (
+                not len(moved)
+                or not (self.values(mean + moved @ factor.T) > values.max() - END).any()
+            ):
+                break
+        whitened, values = self._whitened(mean, factor)
+        inside = values > values.max() - END
+        low, high = whitened[inside].min(axis=0), whitened[inside].max(axis=0)
+        # The last ones are far out; earlier ones may lie on top of each other.
+        chosen = np.flatnonzero(values > values.max() - LOWEST)[::-1]
+        chosen = chosen[_distinct(np.arcsinh(whitened[chosen]), 2 * NODES[kind], CLOSEST)]
         modes = np.concatenate([m.points for _, m in self._found])[chosen]
         numbers = np.concatenate([m.numbers for _, m in self._found])[chosen]
         return FieldMap.through(
@@ -244,7 +228,14 @@ class _Marginal:
             factor=conditional.factor,
             center=mean,
             whitener=factor,
+            tails=_tails(whitened, values),
         )
+
+    def _whitened(self, mean: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return all parameters that were looked at, whitened, and their values."""
+        parameters = np.concatenate([each for each, _ in self._found])
+        values = np.concatenate([modes.log_marginal for _, modes in self._found])
+        return np.linalg.solve(factor, (parameters - mean).T).T, values
 
     def _widths(self, summit: np.ndarray) -> np.ndarray:
         """Return how far along each parameter the density falls by about half a nat."""
@@ -266,16 +257,24 @@ class _Marginal:
         return np.asarray(modes[np.argmin(distances.sum(axis=2), axis=1)])
 
 
-def _distinct(points: np.ndarray, most: int) -> list[int]:
+def _distinct(points: np.ndarray, most: int, closest: float) -> list[int]:
     """Return points that are not on top of earlier ones, at most so many."""
     kept: list[int] = []
     for number, point in enumerate(points):
         distances = ((points[kept] - point) ** 2).sum(axis=1)
-        if not len(kept) or distances.min() > CLOSEST**2:
+        if not len(kept) or distances.min() > closest**2:
             kept.append(number)
         if len(kept) == most:
             break
     return kept
+
+
+def _tails(whitened: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return points that are far out and still within the mass, far from each other."""
+    far = (values > values.max() - TALL) & (np.linalg.norm(whitened, axis=1) > FAR)
+    points = whitened[far]
+    points = points[np.argsort(-np.linalg.norm(points, axis=1))]
+    return points[_distinct(np.arcsinh(points), MOST_TAILS, APART)]
 
 
 def _check_mode(

@@ -35,11 +35,10 @@ WIDTHS = (0.5, 2.0)
 # one for each dimension 74 % of the draws were effective on 100 weights of a Gaussian process, and
 # 90 % of normal ones.
 FREEDOM, FIELD_FREEDOM, PER_DIMENSION = 8.0, 200.0, 8.0
-# A tail that reaches further than this, in standard deviations, has a part of q of its own, with
-# this weight relative to the first part, and this much wider in the other directions. Without, log
-# Z of a random walk with noise of unknown scale was 0.02 low, two of its errors, in one run of
-# three.
-LONG, TAIL_SHARE, SIDE_WIDTH = 6.0, 0.15, 1.5
+# A tail has a part of q of its own, with this weight relative to the first part, and as wide as
+# this share of its distance. Without, log Z of a random walk with noise of unknown scale was 0.02
+# low, two of its errors, in one run of three.
+TAIL_SHARE, WIDTH = 0.1, 0.35
 
 
 @dataclass(frozen=True)
@@ -128,19 +127,14 @@ def _start(field_map: FieldMap) -> StudentMixture:
     is fitted to draws lacks what none of them shows.
     """
     count = len(field_map.low)
-    parts = [(np.zeros(count), np.ones(count))]
-    for number, ends in enumerate(zip(field_map.low, field_map.high, strict=True)):
-        for end in ends:
-            if abs(end) > LONG:
-                mean, widths = np.zeros(count), np.full(count, SIDE_WIDTH)
-                mean[number], widths[number] = end / 3, abs(end) / 4
-                parts.append((mean, widths))
+    parts = [(np.zeros(count), 1.0)]
+    parts += [(tail, max(1.0, WIDTH * float(np.linalg.norm(tail)))) for tail in field_map.tails]
     shares = np.array([1.0, *np.full(len(parts) - 1, TAIL_SHARE)])
     log_weights = np.log(shares / shares.sum())
     return StudentMixture(
         tuple(
-            Component(float(log_weight), mean, np.diag(widths), FREEDOM)
-            for log_weight, (mean, widths) in zip(log_weights, parts, strict=True)
+            Component(float(log_weight), mean, width * np.eye(count), FREEDOM)
+            for log_weight, (mean, width) in zip(log_weights, parts, strict=True)
         )
     )
 

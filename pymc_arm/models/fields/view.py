@@ -32,7 +32,7 @@ class FieldMap:
     They are sums of cubes of distances from some points (``nodes``), with a linear part: in one
     dimension, cubic splines. Distances are those of asinh z, for whitened parameters z, t = center
     + whitener z: tails may reach to 50 standard deviations. Beyond ``low`` and ``high`` there is
-    next to no mass, and the functions are constant.
+    next to no mass, and the functions are constant. ``tails`` are z that are far out in the mass.
     """
 
     field: np.ndarray
@@ -42,6 +42,7 @@ class FieldMap:
     whitener: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    tails: np.ndarray
     nodes: np.ndarray
     #: (nodes + 1 + 2 parameters, field + numbers)
     coefficients: np.ndarray

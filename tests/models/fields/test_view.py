@@ -73,5 +73,6 @@ def test_functions_go_through_their_values(view):
         factor=own.factor,
         center=own.center,
         whitener=own.whitener,
+        tails=own.tails,
     )
     np.testing.assert_allclose(again.at(whitened)[0], modes, atol=1e-6)

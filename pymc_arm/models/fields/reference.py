@@ -38,7 +38,7 @@ FREEDOM, FIELD_FREEDOM, PER_DIMENSION = 8.0, 200.0, 8.0
 # A tail has a part of q of its own, with this weight relative to the first part, and as wide as
 # this share of its distance. Without, log Z of a random walk with noise of unknown scale was 0.02
 # low, two of its errors, in one run of three.
-TAIL_SHARE, WIDTH = 0.1, 0.35
+TAIL_SHARE, WIDTH = 0.03, 0.35
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,7 @@ class FieldView:
     target
         The target of the model.
     field_map
-        The polynomials.
+        The functions of the parameters.
     """
 
     def __init__(self, target: SharedTarget, field_map: FieldMap) -> None:

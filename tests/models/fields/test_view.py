@@ -75,4 +75,6 @@ def test_functions_go_through_their_values(view):
         whitener=own.whitener,
         tails=own.tails,
     )
-    np.testing.assert_allclose(again.at(whitened)[0], modes, atol=1e-6)
+    inside = ((whitened > own.low) & (whitened < own.high)).all(axis=1)  # beyond they are constant
+    assert inside.sum() > 10
+    np.testing.assert_allclose(again.at(whitened)[0][inside], modes[inside], atol=1e-6)

@@ -59,7 +59,7 @@ def test_failures_are_seen(build, options):
 
 
 def more_columns_than_rows() -> tuple[pm.Model, float]:
-    """Return a regression whose noise may be zero, where coefficients are pinned down, and log Z."""
+    """Return a regression whose noise may be zero, which pins coefficients down, and log Z."""
     rng = np.random.default_rng(3)
     design = rng.normal(size=(12, 20))
     y = rng.normal(size=12)

@@ -258,9 +258,14 @@ class GenericPath(Path):
         everything = np.ones(self.density.count)
         return self.log_normalizer + self.density.sum(points, everything)
 
-    @functools.cached_property
+    @property
     def likely_particles(self) -> np.ndarray:
         """Points where modes may be that no prior draw shows (:mod:`pymc_arm.models.branches`)."""
+        return self._likely_particles
+
+    @functools.cached_property
+    def _likely_particles(self) -> np.ndarray:
+        # Not public: what a path keeps under a public name tells checkpoints of other runs apart.
         if self._discrete.any():
             return np.zeros((0, self.plan.layout.dimension))
         return branch_summits(self.density)

@@ -75,7 +75,7 @@ def test_refining_can_be_interrupted(monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(running, "_refine", interrupt)
+    monkeypatch.setattr(running, "refine_run", interrupt)
     options = {"draws": 60, "random_seed": 1, "progressbar": False, "cores": 1}
     with pytest.warns(pymc_arm.TrustWarning, match="The interruption ended the run with 4 of 4"):
         result = pymc_arm.sample(make_model(1.0), start="prior", **options)

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
-from pymc_arm.estimation.modes import _weigh_settled
 from pymc_arm.estimation.walks import distance_from_particles, find_settled
+from pymc_arm.estimation.weighing import weigh_settled
 
 
 def normal(width: float):
@@ -64,7 +64,7 @@ def test_what_the_particles_have_is_not_weighed_again():
     rng = np.random.default_rng(3)
     particles, around = rng.normal(size=(1000, 2)), rng.normal(0, 8, (1000, 2))
     component = SinhArcsinhStudent.fit(around, gradient(around), bend=False)
-    found = _weigh_settled(component, particles, log_density, 0.0, rng)
+    found = weigh_settled(component, particles, log_density, 0.0, rng)
     assert found.expected_share < 1e-3
     assert not found.missed
 

@@ -26,6 +26,7 @@ from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from pymc_arm.models.graph.interpret import compile_with_numpy, read_graph
 from pymc_arm.models.graph.program import Program
+from pymc_arm.models.graph.shapes import fix_shapes
 
 __all__ = ["compile_batched", "exchangeable", "plain_gradient"]
 
@@ -121,12 +122,14 @@ def _compile(
     graphs: Sequence[TensorVariable],
     trusted: bool,
 ) -> Program:
-    many = vectorize_graph(list(graphs), dict(batched)) if graphs else []
+    own, graphs = fix_shapes(inputs, graphs)
+    places = {mine: batched[v] for mine, v in zip(own, inputs, strict=True) if v in batched}
+    many = vectorize_graph(graphs, places) if graphs else []
     for variable in ancestors(many):
         # Rewrites join the traces of what they merge; those of some small models double until
         # memory is full.
         variable.tag.trace = []
-    return compile_with_numpy([batched.get(v, v) for v in inputs], *many, trusted=trusted)
+    return compile_with_numpy([places.get(v, v) for v in own], *many, trusted=trusted)
 
 
 def _structure(

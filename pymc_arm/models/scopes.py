@@ -66,6 +66,11 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
         own = np.arange(density.sizes[number])
         if slot.elementwise and slot.size and density.sizes[number] % slot.size == 0:
             scopes[density.offsets[number] + own, slot.start + own % slot.size] = True
+        elif slot.discrete and slot.size:
+            # So is what all states of a chain have in common: the sum over them has it once.
+            rows = slice(density.offsets[number], density.offsets[number + 1])
+            bare = ~scopes[rows, slot.start : slot.start + slot.size].any(axis=1)
+            scopes[rows, slot.start] |= bare
         if slot.size == 1:
             # A scalar that half of a block depends on is in all of it, behind a switch or not.
             for block in range(len(density.blocks)):

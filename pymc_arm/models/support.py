@@ -142,7 +142,9 @@ def _terms_of(
 
 def _representatives(draws: np.ndarray, slot: VariableSlice) -> np.ndarray:
     """Return as many draws as can be afforded, those with extreme values among them."""
-    count = int(np.clip(LARGEST_TABLE // slot.size, FEWEST_DRAWS, len(draws)))
+    # Without terms of its own a coordinate takes as long as all.
+    times = 1 if slot.elementwise else slot.size
+    count = int(np.clip(LARGEST_TABLE // (slot.size * times), FEWEST_DRAWS, len(draws)))
     own = draws[:, list(slot.coordinates)]
     highest, lowest = np.argsort(-own.max(axis=1)), np.argsort(own.min(axis=1))
     chosen = np.concatenate([highest[:EXTREMES], lowest[:EXTREMES], np.arange(count)])
@@ -204,12 +206,34 @@ def _find_support(
             far = int((side * last).max()) * side
             if not fixed:
                 varies = True
-                closed = _by_finite_parents(own, draws, drawn, side, last, extremes, columns)
+                if extremes or not slot.elementwise:  # or by other states of the same chain
+                    closed = _by_finite_parents(own, draws, drawn, side, last, extremes, columns)
+                else:
+                    closed = False
                 if closed:
                     far = _with_extreme_parents(own, draws, side, far, extremes, columns)
         ends.append(far if closed else end + side * min(side * (far - end), LARGEST_REACH))
         bounded.append(closed)
+    if not slot.elementwise and _counts_from_the_end(own, draws, drawn, ends[0], ends[1]):
+        ends[0] = 0
     return Support(ends[0], ends[1], bounded[0], bounded[1], varies)
+
+
+def _counts_from_the_end(
+    own: _OwnDensity, draws: np.ndarray, drawn: np.ndarray, low: int, high: int
+) -> bool:
+    """Whether values below zero are those from zero on once more: indices of a table.
+
+    Steps of a chain say nothing of how much mass a state has, so values are compared.
+    """
+    if low != -high - 1 or low >= 0:
+        return False
+    for value in range(low, 0):
+        below = own(draws, np.full(drawn.shape, float(value)))
+        same = below == own(draws, np.full(drawn.shape, float(value + high + 1)))
+        if not (same | (below == -np.inf)).all():
+            return False
+    return True
 
 
 def _is_complete(
@@ -282,12 +306,10 @@ def _by_finite_parents(
     extremes: Mapping[int, tuple[int, int]],
     columns: Sequence[int],
 ) -> bool:
-    """Whether an end depends on no variable but those of finite support.
+    """Whether an end depends on no variable but itself and those of finite support.
 
     If so, it is the same when all others are exchanged between draws.
     """
-    if not extremes:
-        return False
     exchanged = np.roll(draws, 1, axis=0)
     kept = [*extremes, *columns]
     exchanged[:, kept] = draws[:, kept]

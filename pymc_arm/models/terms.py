@@ -23,7 +23,7 @@ from pytensor.graph.replace import graph_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar import Add, Identity, Neg, Sub
+from pytensor.scalar import Add, Identity, Neg, Sub, Switch
 from pytensor.scan.op import Scan
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
@@ -35,10 +35,14 @@ from pymc_arm.errors import ModelError
 from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
+from pymc_arm.models.graph.slopes import use_differences
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
 
 __all__ = ["Layout", "TermBlock", "VariableSlice", "build_terms", "count_terms"]
+
+# How the types of whole numbers and truth values begin.
+DISCRETE = ("int", "uint", "bool")
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Layout:
                 rv.name,
                 start,
                 tuple(array.shape[1:]),
-                discrete=rv.type.dtype.startswith(("int", "uint", "bool")),
+                discrete=rv.type.dtype.startswith(DISCRETE),
                 elementwise=getattr(rv.owner.op, "ndim_supp", None) == 0,
                 bound=np.pi if _is_circular(model, rv) else np.inf,
             )
@@ -150,7 +154,12 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         if kind != "potential" and isinstance(rv.owner.op, CARRV):
             split = autoregression.log_density(model, rv)
         logp = pt.as_tensor(logp)
-        pieces = [split] if split is not None else _summands(_checks_to_minus_infinity([logp])[0])
+        if split is None:
+            (checked,) = _checks_to_minus_infinity([logp])
+            discrete = kind == "prior" and rv.type.dtype.startswith(DISCRETE)
+            pieces = _summands_of_chain(checked) if discrete else _summands(checked)
+        else:
+            pieces = [split]
         ravelled = [_ravel(piece) for piece in pieces]
         if kind != "potential" and isinstance(rv.owner.op, ICARRV):
             ravelled.append(pt.constant([autoregression.log_normalizer(rv)]))
@@ -235,6 +244,7 @@ def _checks_to_minus_infinity(graphs: list[TensorVariable]) -> list[TensorVariab
     in2out(open_graph).rewrite(fgraph)
     in2out(_check_to_minus_infinity, ignore_newtrees=True).rewrite(fgraph)
     in2out(_checks_in_loop, ignore_newtrees=True).rewrite(fgraph)
+    in2out(use_differences, ignore_newtrees=True).rewrite(fgraph)
     index_first_axes(fgraph)
     return list(fgraph.outputs)
 
@@ -292,6 +302,28 @@ def _summands(graph: TensorVariable) -> list[TensorVariable]:
         if isinstance(node.op.scalar_op, Identity) and _adds_elements(node.inputs[0]):
             return _summands(node.inputs[0])
     return [graph]
+
+
+def _summands_of_chain(graph: TensorVariable) -> list[TensorVariable]:
+    """Do the same behind a check of parameters, which becomes a summand of its own.
+
+    It is for the prior of a chain of states, whose steps are then summed one after the other.
+    """
+    node = graph.owner
+    if node is None or not isinstance(node.op, Elemwise):
+        return _summands(graph)
+    if isinstance(node.op.scalar_op, Switch):
+        valid, value, otherwise = node.inputs
+        if _adds_elements(value) and all(valid.type.broadcastable) and _is_never(otherwise):
+            return [*_summands(value), pt.switch(valid, pt.zeros_like(value), -np.inf)]
+    return _summands(graph)
+
+
+def _is_never(graph: Variable) -> bool:
+    """Whether a graph is the constant minus infinity."""
+    while graph.owner is not None and isinstance(graph.owner.op, DimShuffle):
+        graph = graph.owner.inputs[0]
+    return isinstance(graph, Constant) and bool(np.all(np.asarray(graph.data) == -np.inf))
 
 
 def _adds_elements(graph: TensorVariable) -> bool:

@@ -245,10 +245,7 @@ def _wanted(layout: Layout, supports: dict[str, Support], marginalize: Marginali
     if marginalize is False:
         return []
     possible = {
-        slot.name: slot.discrete
-        and slot.elementwise
-        and slot.size > 0
-        and _is_summable(supports[slot.name])
+        slot.name: slot.discrete and slot.size > 0 and _is_summable(supports[slot.name])
         for slot in layout.slots
     }
     if marginalize == "auto" or marginalize is True:
@@ -263,8 +260,8 @@ def _wanted(layout: Layout, supports: dict[str, Support], marginalize: Marginali
         if not possible[name]:
             raise ValueError(
                 f"marginalize names {name!r}, which can't be summed: only discrete variables with "
-                f"finitely many values can, or counts whose priors are below {LARGEST_WINDOW}, and "
-                "whose elements have priors of their own. Those are "
+                f"finitely many values can, or counts whose priors are below {LARGEST_WINDOW}. "
+                "Those are "
                 f"{sorted(n for n, can in possible.items() if can)}."
             )
     return names

@@ -20,6 +20,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import CLONE_INNER_GRAPHS, inline_ofg_node
+from pymc_arm.models.graph.unrolling import unroll_draws
 
 __all__ = ["batch_draws", "copy_graphs", "open_graph"]
 
@@ -58,6 +59,8 @@ def _make_followable(graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
     """Rewrite graphs, in place, into operations that PyTensor can batch."""
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
     fgraph = FunctionGraph(inputs, list(graphs), clone=False)
+    in2out(open_graph).rewrite(fgraph)
+    in2out(unroll_draws, ignore_newtrees=True).rewrite(fgraph)
     in2out(open_graph).rewrite(fgraph)
     for rewriter in (_spread_parameters, _name_the_index):
         in2out(rewriter, ignore_newtrees=True).rewrite(fgraph)

@@ -24,6 +24,7 @@ from pytensor.scalar.basic import (
     LogicalComparison,
     Mul,
     Pow,
+    Real,
     RoundHalfAwayFromZero,
     ScalarOp,
     Second,
@@ -122,6 +123,11 @@ def _switch(operation: Switch, node: Apply) -> ArrayFunction:
 @scalar_function.register(Identity)
 def _cast(operation: ScalarOp, node: Apply) -> ArrayFunction:
     return np.asarray
+
+
+@scalar_function.register(Real)
+def _real(operation: Real, node: Apply) -> ArrayFunction:
+    return np.real
 
 
 @scalar_function.register(Second)

@@ -15,6 +15,7 @@ import pytensor
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.tensor.variable import TensorVariable
 
@@ -56,6 +57,8 @@ def compile_with_numpy(
             "reuse_decomposition_multiple_solves",
             # It tries products over sums without an end in the gradient of an ODE's steps.
             "local_greedy_distributor",
+            # In PyTensor 2 it fails on batches.
+            "slogdet_specialization",
         ],
     )
     # The rewrites alone: a function of PyTensor's would also compile what is inside of scans.
@@ -63,6 +66,7 @@ def compile_with_numpy(
     # Nor traces of where nodes were made: rewrites join them until memory is full.
     with pytensor.config.change_flags(mode="FAST_COMPILE", traceback__limit=0):
         Mode(linker="py", optimizer=query).optimizer.rewrite(fgraph)
+        in2out(linear_algebra.take_log_determinants).rewrite(fgraph)
     return read_graph(fgraph, by_perform)
 
 

@@ -38,6 +38,10 @@ SMALLEST_OVERLAP = 1e-4
 # look: fitting all coordinates as they are takes many times as long (stochastic volatility, 502
 # coordinates: 0.4 CPU seconds, and 60).
 FIELD_OVERLAP = 0.1
+# Terms of groups from which on integrating them is tried after a field: an evaluation takes each
+# some hundred times. Choices of 15 persons (165 terms) took more than 62 CPU seconds, and 21 as a
+# field. Smaller groups are quick and leave fewer coordinates.
+COSTLY_GROUPS = 100
 
 
 _chosen: WeakKeyDictionary[GenericPath, "Choice"] = WeakKeyDictionary()
@@ -151,6 +155,11 @@ def _fit(
 ) -> tuple[Reference, SharedTarget]:
     """Fit a reference, with groups integrated out where there are any and that can be done."""
     groups = find_groups(path)
+    shared = SharedTarget(path)
+    costly = path.plan.scopes[:, groups].any(axis=1).sum() > COSTLY_GROUPS
+    field = _fit_field(path, shared, rng) if costly or not len(groups) else None
+    if field is not None and field.overlap > FIELD_OVERLAP:
+        return field, shared
     # Nodes at equal distances are no rule for a tail that is 100 wide.
     if len(groups) and find_quantiles(path, groups) is None:
         try:
@@ -160,22 +169,29 @@ def _fit(
                 return reference, target
         except (PathError, np.linalg.LinAlgError):
             pass  # all coordinates together are the next best
-    target = SharedTarget(path)
+    if len(groups) and not costly:
+        field = _fit_field(path, shared, rng)
+        if field is not None and field.overlap > FIELD_OVERLAP:
+            return field, shared
     try:
-        field = fit_field_reference(path, target, rng)
-    except (PathError, np.linalg.LinAlgError):
-        field = None  # the coordinates as they are remain
-    if field is not None and field.overlap > FIELD_OVERLAP:
-        return field, target
-    try:
-        reference = fit_reference(path, rng, target=target)
+        reference = fit_reference(path, rng, target=shared)
     except (PathError, np.linalg.LinAlgError):
         if field is None:
             raise
-        return field, target
+        return field, shared
     if field is not None and field.overlap > reference.overlap:
         reference = field
-    return reference, target
+    return reference, shared
+
+
+def _fit_field(
+    path: GenericPath, target: SharedTarget, rng: np.random.Generator | None
+) -> Reference | None:
+    """Fit a reference given the parameters of a Gaussian field, if there is one."""
+    try:
+        return fit_field_reference(path, target, rng)
+    except (PathError, np.linalg.LinAlgError):
+        return None  # the coordinates as they are remain
 
 
 def _describe(reference: Reference) -> str:

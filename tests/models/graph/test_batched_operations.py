@@ -74,6 +74,19 @@ GRAPHS = {
     "inverse": lambda v, m: pt.linalg.inv(spd(m)),
     "determinant": lambda v, m: pt.linalg.det(spd(m)),
     "log_determinant": lambda v, m: pt.linalg.slogdet(spd(m))[1],
+    "log_of_determinant": lambda v, m: pt.log(pt.linalg.det(spd(m))),
+    "eigenvalues": lambda v, m: pt.linalg.eigh(spd(m))[0],
+    "squares_of_eigenvectors": lambda v, m: pt.linalg.eigh(spd(m))[1] ** 2,
+    "singular_values": lambda v, m: pt.linalg.svd(m, compute_uv=False),
+    "orthogonal": lambda v, m: pt.linalg.qr(m)[1] ** 2,
+    "pseudo_inverse": lambda v, m: pt.linalg.pinv(m[:, :2]),
+    "exponential": lambda v, m: pt.linalg.expm(m / 3),
+    "blocks": lambda v, m: pt.linalg.block_diag(m, m[:2]),
+    "solve_symmetric": lambda v, m: pt.linalg.solve(spd(m), v[:3], assume_a="pos", b_ndim=1),
+    "convolution": lambda v, m: pt.signal.convolve1d(v, m[0]),
+    "places_in_order": lambda v, m: pt.searchsorted(np.arange(5.0) - 2, v).astype("float64"),
+    "repeat_each": lambda v, m: pt.repeat(v, [1, 2, 0, 3]),
+    "fill_diagonal": lambda v, m: pt.fill_diagonal(m, v[0]),
     "diagonal": lambda v, m: pt.diag(v),
     "products": lambda v, m: pt.dot(pt.dot(v[:3], m), pt.dot(m, v[:3])) + pt.dot(m, m),
     "softmax": lambda v, m: pt.special.softmax(m, axis=1) + pt.special.log_softmax(m, axis=0),
@@ -81,7 +94,7 @@ GRAPHS = {
     "sums": lambda v, m: m.sum(axis=0) + m.prod(axis=1) + m.max(),
 }
 # What PyTensor 2 can't batch, or not derive; what either opens only in the gradient of a model.
-NOT_IN_PYTENSOR_2 = {"add_a_number_to_columns", "groups_of_columns", "log_determinant"}
+NOT_IN_PYTENSOR_2 = {"add_a_number_to_columns", "groups_of_columns"}
 MISSING = NOT_IN_PYTENSOR_2 if PYMC_MAJOR < 6 else set()
 NO_GRADIENT = {"diagonal", "solve_with_factor"}
 

@@ -15,7 +15,7 @@ from pymc_arm.models.density import Density
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.terms import Layout
 
-__all__ = ["find_field"]
+__all__ = ["FEWEST", "find_field"]
 
 # A field is worth its linear algebra from so many coordinates on, if no more parameters than these
 # are left: a polynomial of second degree in eight variables has 45 coefficients.
@@ -30,7 +30,7 @@ TOLERANCE = 1e-6
 SLOPE_STEP, NEAR, LARGEST_CHANGE = 1e-4, 0.5, 1e-3
 
 
-def find_field(path: GenericPath, prior: np.ndarray) -> np.ndarray:
+def find_field(path: GenericPath, prior: np.ndarray, fewest: int = FEWEST) -> np.ndarray:
     """Return the coordinates of the field; none if there is no field with few parameters.
 
     Parameters
@@ -39,10 +39,12 @@ def find_field(path: GenericPath, prior: np.ndarray) -> np.ndarray:
         The path of a model without discrete variables.
     prior
         Prior draws, (size, dimension), all finite.
+    fewest
+        The smallest number of coordinates of a field.
     """
     layout = path.plan.layout
     nothing = np.zeros(0, dtype=int)
-    if layout.dimension < FEWEST + 1 or len(prior) < 2 * POINTS:
+    if layout.dimension < fewest + 1 or len(prior) < 2 * POINTS:
         return nothing
     asked = _Questions(path.density, layout, prior)
     chosen = nothing
@@ -54,7 +56,7 @@ def find_field(path: GenericPath, prior: np.ndarray) -> np.ndarray:
         if not len(chosen) or asked.linear(chosen, own):
             chosen = np.concatenate([chosen, own])
     left = layout.dimension - len(chosen)
-    return np.sort(chosen) if len(chosen) >= FEWEST and 0 < left <= MOST_PARAMETERS else nothing
+    return np.sort(chosen) if len(chosen) >= fewest and 0 < left <= MOST_PARAMETERS else nothing
 
 
 class _Questions:

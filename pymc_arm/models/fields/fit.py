@@ -11,7 +11,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from pymc_arm.errors import PathError
-from pymc_arm.models.fields.choose import find_field
+from pymc_arm.models.fields.choose import FEWEST, find_field
 from pymc_arm.models.fields.conditional import Conditional, Modes
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
@@ -56,7 +56,7 @@ DIFFERENT = 0.1
 
 
 def fit_field_view(
-    path: GenericPath, target: SharedTarget, rng: np.random.Generator
+    path: GenericPath, target: SharedTarget, rng: np.random.Generator, fewest: int = FEWEST
 ) -> tuple[FieldView, int] | None:
     """Return the view of a model with a Gaussian field, or None if it has none.
 
@@ -70,6 +70,8 @@ def fit_field_view(
         Its target.
     rng
         For where parameters are looked at.
+    fewest
+        The smallest number of coordinates of a field.
 
     Raises
     ------
@@ -78,7 +80,7 @@ def fit_field_view(
     """
     prior = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
     prior = prior[np.isfinite(prior).all(axis=1)]
-    field = find_field(path, prior)
+    field = find_field(path, prior, fewest)
     if not len(field):
         return None
     inner = target.view()

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
+from pymc_arm.models.fields.choose import FEWEST
 from pymc_arm.models.fields.fit import fit_field_view
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
@@ -52,11 +53,14 @@ class _Density:
 
 
 def fit_field_reference(
-    path: GenericPath, target: SharedTarget, rng: np.random.Generator | None = None
+    path: GenericPath,
+    target: SharedTarget,
+    rng: np.random.Generator | None = None,
+    fewest: int = FEWEST,
 ) -> Reference | None:
     """Fit q to the posterior of a model with a Gaussian field.
 
-    Returns None if the model has no field with few parameters.
+    Returns None if the model has no field of so many coordinates with few parameters.
 
     Raises
     ------
@@ -65,7 +69,7 @@ def fit_field_reference(
     """
     rng = np.random.default_rng(20160713) if rng is None else rng
     with one_blas_thread(), np.errstate(all="ignore"):
-        found = fit_field_view(path, target, rng)
+        found = fit_field_view(path, target, rng, fewest)
         if found is None:
             return None
         view, evaluations = found

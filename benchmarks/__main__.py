@@ -28,6 +28,7 @@ MODULES = (
     "gpc_bias",
     "rbm",
     "rbm_calibration",
+    "rbm_large",
     "adversarial.run",
     "fuzz",
     "faults",

@@ -6,7 +6,7 @@ import pymc_arm
 from pymc_arm.algorithm.arm import run
 from pymc_arm.families.rbm import Machine, tempered_path
 from pymc_arm.families.rbm.fantasies import CHAINS, Fantasies, own_rates
-from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS
+from pymc_arm.families.rbm.tempered import TEMPERED_SETTINGS, Temperature, TemperedRBMPath
 from pymc_arm.families.rbm.threads import TilePool
 
 pytestmark = pytest.mark.one_version
@@ -41,7 +41,8 @@ def test_own_rates_are_those_of_the_machine(machine, states):
 def test_chains_go_on_in_place_and_hidden_rates_are_given_the_bits(machine):
     chains = Fantasies(machine, np.zeros((20, 12)), TilePool(1))
     same = chains.go_on(np.random.default_rng(2), 3)
-    assert same is chains and chains.bits.any()
+    assert same is chains
+    assert chains.bits.any()
     exact = expit(chains.bits @ machine.W + machine.b).mean(axis=0)
     np.testing.assert_allclose(chains.hidden_rates, exact, atol=1e-5)
 
@@ -61,11 +62,19 @@ def test_runs_back_from_exact_draws_estimate_one_over_z(machine, states):
     assert logsumexp(log_weights) - np.log(len(starts)) > machine.exact_log_evidence()
 
 
-def test_a_path_that_is_too_short_says_so():
-    # Two deep modes, ten temperatures: nearly all particles end where the base rates lead.
-    machine = Machine(np.full((60, 1), 1.0) * np.where(np.arange(60) < 40, 1.0, -1.0)[:, None])
-    settings = {"threshold": 0.5, "draws": 60, "random_seed": 1, "progressbar": False}
-    with pytest.warns(pymc_arm.TrustWarning):
-        found = pymc_arm.rbm(machine, threads=1, **settings).attrs
-    assert found["verdict"] != "ok"
+class Hasty(TemperedRBMPath):
+    """A path whose chains are taken for ones that jumped to the machine in a single step."""
+
+    def search(self, particles, positions, evidence):
+        return super().search(particles, [Temperature(1.0)], evidence)
+
+
+def test_what_particles_have_not_seen_reaches_the_verdict():
+    rng = np.random.default_rng(6)
+    machine = Machine(rng.normal(0, 1, (60, 20)), rng.normal(-1, 1, 60), rng.normal(0, 1, 20))
+    sound = tempered_path(machine, threads=1)
+    path = Hasty(machine, sound._base, sound.modes, sound.data_bias_strength, threads=1)
+    with pytest.warns(pymc_arm.TrustWarning, match="Runs back to the start show"):
+        found = pymc_arm.sample_path(path, draws=100, random_seed=1, progressbar=False).attrs
+    assert found["verdict"] == "caution"
     assert found["unseen_share"] > 0.05

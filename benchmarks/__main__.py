@@ -26,6 +26,7 @@ MODULES = (
     "gpc",
     "gpc_sweep",
     "gpc_bias",
+    "gpc_hyper",
     "rbm",
     "rbm_calibration",
     "rbm_large",

@@ -88,6 +88,8 @@ def recognize(model: pm.Model) -> Recognized | str:
     if isinstance(linear, str):
         return linear
     latent, multiplier, transposed = linear
+    if multiplier is None and isinstance(free.owner.op, NormalRV):
+        return f"the elements of {free.name} are independent given the others"
     argument = _find_argument(latent, probability)
     if argument is None:
         return "the link is not the probit"
@@ -190,15 +192,16 @@ class HyperModel:
             first += start.size
         self.dimension = first
         self.start = np.concatenate([np.ravel(point[value.name]) for value in inputs]).astype(float)
-        location, scale = found.free.owner.op.dist_params(found.free.owner)
         shape = evaluate_fixed([found.latent.shape])[0]
+        parts = [*found.free.owner.op.dist_params(found.free.owner), found.argument, found.latent]
+        parts += [] if found.multiplier is None else [found.multiplier]
+        # Values come first: replacing the latent variable makes copies of random ones.
+        location, scale, argument, latent, *matrix = model.replace_rvs_by_values(parts)
         lines = [
-            clone_replace([found.argument], {found.latent: _constant(found.latent, shape, at)})[0]
+            clone_replace([argument], {latent: _constant(latent, shape, at)})[0]
             for at in (0.0, 1.0)
         ]
-        # An offset or a slope that v itself is not part of may still be one number for all.
-        matrix = [] if found.multiplier is None else [found.multiplier]
-        outputs = model.replace_rvs_by_values([location, scale, *lines, *matrix])
+        outputs = [location, scale, *lines, *matrix]
         with COMPILING:
             log_prior = model.logp(vars=list(found.others))
             self._function = pytensor.function(

@@ -101,6 +101,16 @@ def test_what_is_recognised(change, reason):
 
 
 @pytest.mark.one_version
+def test_independent_effects_are_left_to_the_generic_path():
+    with pm.Model() as model:
+        spread = pm.HalfNormal("spread", 1)
+        effects = pm.Normal("effects", 0, spread, shape=3)
+        pm.Bernoulli("y", p=pm.math.invprobit(effects), observed=[0, 1, 1])
+    assert recognize(model) == "the elements of effects are independent given the others"
+    assert find_family(model)[0] is None
+
+
+@pytest.mark.one_version
 def test_slopes_and_offsets_are_part_of_the_process():
     model = classifier([1, 0], INPUTS, link=lambda f: pm.math.invprobit(2 * f + 1))
     hyper = HyperModel(model, recognize(model))
@@ -114,6 +124,14 @@ def test_slopes_and_offsets_are_part_of_the_process():
     wanted = np.exp(0.8) * np.exp(-0.5 * 0.49 / lengths**2)
     np.testing.assert_allclose(same.covariance[0, 1], wanted, rtol=1e-9)
     np.testing.assert_allclose(hyper.constrain(np.array([[0.2, 0.4]]))["length"], lengths)
+
+
+@pytest.mark.parametrize("whitened", [True, False])
+def test_an_unknown_mean_is_where_it_should_be(whitened):
+    model = classifier([1, 0], INPUTS, whitened=whitened, mean=True)
+    given = HyperModel(model, recognize(model)).at(np.array([0.2, 0.4, 0.7]))
+    np.testing.assert_allclose(given.mean, 0.7, rtol=1e-12)
+    np.testing.assert_allclose(given.offset, 0.7, rtol=1e-12)
 
 
 @pytest.mark.one_version

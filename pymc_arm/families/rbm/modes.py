@@ -174,14 +174,18 @@ def search(machine: Machine, modes: Modes, bits: np.ndarray, evidence: Evidence)
     Returns
     -------
     dict
-        Fields of :class:`pymc_arm.running.summary.RunSummary`: how many modes there are, and, if
+        Fields of :class:`pymc_arm.running.summary.RunSummary`: how many modes there are, what their
+        mixture says of log Z, and, if
         the mixture has clearly more mass than the chains have found, the mass and shares of the
         modes that have too few particles.
     """
     rng = np.random.default_rng(0)
     modes = join_modes(modes, modes_near(machine, bits, rng))
-    found: dict[str, Any] = {"modes_found": len(modes.bounds)}
     weighed = weigh(machine, modes, rng)
+    found: dict[str, Any] = {
+        "modes_found": len(modes.bounds),
+        "modes_log_evidence": weighed.log_evidence,
+    }
     error = np.hypot(weighed.standard_error, evidence.standard_error)
     gap = weighed.log_evidence - evidence.log_evidence
     if not gap > max(ALARM * error, SMALLEST_GAP):

@@ -28,12 +28,12 @@ from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_count
 from pymc_arm.estimation.estimate import Evidence
-from pymc_arm.estimation.unseen import Unseen, measure_unseen
+from pymc_arm.estimation.unseen import measure_unseen
 from pymc_arm.families.rbm.fantasies import Fantasies
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
 from pymc_arm.families.rbm.knots import BETAS, BaseRates, Knots, learn_knots
 from pymc_arm.families.rbm.machine import Machine
-from pymc_arm.families.rbm.modes import Modes, draw_from, search
+from pymc_arm.families.rbm.modes import Modes, draw_from, join_modes, modes_near, search
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.running.placement import Placement
 from pymc_arm.running.processors import one_blas_thread
@@ -61,6 +61,8 @@ LARGEST_GROWTH = 10.0
 # Runs back from where particles have gone on, as many from elsewhere, and Gibbs steps before. On
 # 784 x 500 units that takes 5 CPU s, where four chains of 300 particles take 10.
 RUNS_BACK, CONTINUED_STEPS, ELSEWHERE_STEPS = 200, 300, 500
+# A mixture of modes that is less than this below log Z accounts for it: half of Z and more.
+UNEXPLAINED = 0.7
 # Closer to one there is no end to the path.
 LARGEST_THRESHOLD = 0.99999
 
@@ -307,28 +309,32 @@ class TemperedRBMPath(Path):
         evidence: Evidence,
     ) -> dict[str, Any]:
         """Look for modes that the particles of all chains have missed, and run back from them."""
-        bits = np.vstack([chain.bits for chain in particles])
-        found = search(self.machine, self.modes, bits, evidence)
-        seed = int(particles[0].seeds[0])
-        unseen = self._look_back(bits, seed, positions, evidence.log_evidence)
-        return found | {"unseen_share": unseen.share, "unseen_elsewhere": unseen.elsewhere}
-
-    def _look_back(
-        self, bits: np.ndarray, seed: int, positions: Sequence[Temperature], log_evidence: float
-    ) -> Unseen:
-        """Run back from where particles are after many more steps, and from elsewhere."""
         rng = np.random.default_rng(0)
+        bits = np.vstack([chain.bits for chain in particles])
+        elsewhere = self._go_elsewhere(rng)
+        modes = join_modes(self.modes, modes_near(self.machine, elsewhere, rng))
+        found = search(self.machine, modes, bits, evidence)
         own = bits[rng.integers(len(bits), size=RUNS_BACK)]
-        coins = rng.integers(2, size=(RUNS_BACK // 2, bits.shape[1]), dtype=np.uint8)
+        own = Fantasies(self.machine, own, self._pool).go_on(rng, CONTINUED_STEPS).bits
+        log_weights = self.run_back(
+            rng, np.vstack([own, elsewhere]), int(particles[0].seeds[0]), positions
+        )
+        unseen = measure_unseen(
+            log_weights[:RUNS_BACK], log_weights[RUNS_BACK:], evidence.log_evidence, len(bits)
+        )
+        # Where modes account for Z, those of chains from elsewhere have been weighed with them.
+        explained = found["modes_log_evidence"] > evidence.log_evidence - UNEXPLAINED
+        return found | {
+            "unseen_share": unseen.share,
+            "unseen_elsewhere": 0.0 if explained else unseen.elsewhere,
+        }
+
+    def _go_elsewhere(self, rng: np.random.Generator) -> np.ndarray:
+        """Return where chains end that start at fair coins and at modes."""
+        coins = rng.integers(2, size=(RUNS_BACK // 2, self.machine.visible_units), dtype=np.uint8)
         chosen = rng.integers(len(self.modes.bounds), size=RUNS_BACK - len(coins))
-        elsewhere = np.vstack([coins, draw_from(self.modes, chosen, rng)])
-        starts = [
-            Fantasies(self.machine, own, self._pool).go_on(rng, CONTINUED_STEPS).bits,
-            Fantasies(self.machine, elsewhere, self._pool).go_on(rng, ELSEWHERE_STEPS).bits,
-        ]
-        log_weights = self.run_back(rng, np.vstack(starts), seed, positions)
-        own_log_weights, other_log_weights = np.split(log_weights, 2)
-        return measure_unseen(own_log_weights, other_log_weights, log_evidence, len(bits))
+        starts = np.vstack([coins, draw_from(self.modes, chosen, rng)])
+        return Fantasies(self.machine, starts, self._pool).go_on(rng, ELSEWHERE_STEPS).bits
 
     def _log_ratio(self, particles: Tempered, old: float, new: float) -> np.ndarray:
         """Return log f_new - log f_old of each particle."""

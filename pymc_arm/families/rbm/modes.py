@@ -32,6 +32,7 @@ __all__ = [
     "ascend",
     "draw_from",
     "join_modes",
+    "mixture_log_weights",
     "modes_near",
     "particle_shares",
     "random_hidden",
@@ -143,12 +144,18 @@ def weigh(machine: Machine, modes: Modes, rng: np.random.Generator) -> Weighed:
     chosen = rng.choice(len(modes.bounds), size=MIXTURE_DRAWS, p=softmax(modes.bounds))
     bits = draw_from(modes, chosen, rng)
     joint = _log_joint(modes, bits)
-    log_weights = machine.log_density(bits) - logsumexp(joint, axis=1)
+    log_weights = mixture_log_weights(machine, modes, bits)
     total = logsumexp(log_weights)
     weights = np.exp(log_weights - total)
     error = np.sqrt(np.sum(weights**2) - 1 / MIXTURE_DRAWS)
     shares = weights @ softmax(joint, axis=1)
     return Weighed(float(total - np.log(MIXTURE_DRAWS)), float(error), shares)
+
+
+def mixture_log_weights(machine: Machine, modes: Modes, bits: np.ndarray) -> np.ndarray:
+    """Return log f(x) less the log-density of the mixture, of visible states, (state, unit)."""
+    log_weights: np.ndarray = machine.log_density(bits) - logsumexp(_log_joint(modes, bits), axis=1)
+    return log_weights
 
 
 def particle_shares(modes: Modes, bits: np.ndarray) -> np.ndarray:

@@ -108,23 +108,27 @@ def tempered_path(
         )
 
     rng = np.random.default_rng(0)
+    pool = TilePool(threads)
     if data is None:
-        base, modes = _explore(machine, make, rng, TilePool(threads))
+        bases, modes = _explore(machine, make, rng, pool)
     else:
         examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
-        base, modes = base_rates(machine, examples), modes_near(machine, examples, rng)
-    if data_bias_strength is None:
-        data_bias_strength = _better_strength(machine, make, base, modes, threads)
-    return make(base, modes, data_bias_strength, None)
+        bases, modes = [base_rates(machine, examples)], modes_near(machine, examples, rng)
+    strengths = DATA_BIAS_STRENGTHS if data_bias_strength is None else (data_bias_strength,)
+    ways = [(bases[0], strength) for strength in strengths]
+    ways += [(base, strengths[0]) for base in bases[1:]]
+    base, strength = ways[0] if len(ways) == 1 else _best_way(machine, make, ways, modes, pool)
+    return make(base, modes, strength, None)
 
 
 def _explore(
     machine: Machine, make: _MakePath, rng: np.random.Generator, pool: TilePool
-) -> tuple[BaseRates, Modes]:
+) -> tuple[list[BaseRates], Modes]:
     """Return base rates and modes of the machine, by pilot runs from several starts.
 
     First on the straight path, from the rates of modes and from those that visible units have
-    by themselves; then from the rates of chains that go on where these have ended.
+    by themselves; then from the rates of chains that go on where these have ended. Where a machine
+    has a deep mode, pilots end there, so that chains from the first two starts are others to try.
     """
     modes = ascend(machine, random_hidden(machine, rng, RANDOM_STARTS))
     some = draw_from(modes, rng.integers(len(modes.bounds), size=EXAMPLES), rng)
@@ -139,22 +143,32 @@ def _explore(
         pilot = run(trial, rng, EXPLORING_PARTICLES, **PILOT_SETTINGS)
         ended.append(pilot.state)
         modes = join_modes(modes, modes_near(machine, pilot.state.particles.bits, rng))
-    return own_rates(machine, _draw_pooled(ended, rng), rng, pool), modes
+    pooled = _draw_pooled(ended, rng)
+    return [own_rates(machine, bits, rng, pool) for bits in (pooled, alone, some)], modes
 
 
-def _better_strength(
-    machine: Machine, make: _MakePath, base: BaseRates, modes: Modes, threads: int | None
-) -> float:
-    """Return the first strength, unless the mean log Z-hat of its pilots is clearly lower."""
+def _best_way(
+    machine: Machine,
+    make: _MakePath,
+    ways: Sequence[tuple[BaseRates, float]],
+    modes: Modes,
+    pool: TilePool,
+) -> tuple[BaseRates, float]:
+    """Return the base rates and the strength whose pilots have the highest mean log Z-hat.
+
+    The first, unless another one is clearly higher.
+    """
     rng = np.random.default_rng(0)
-    learned = learn_knots(machine, *base, rng, TilePool(threads))
+    learned: dict[int, Knots] = {}
     found = []
-    for strength in DATA_BIAS_STRENGTHS:
-        trial = make(base, modes, strength, learned)
+    for base, strength in ways:
+        if id(base) not in learned:
+            learned[id(base)] = learn_knots(machine, *base, rng, pool)
+        trial = make(base, modes, strength, learned[id(base)])
         pilots = [run(trial, rng, PILOT_PARTICLES, **PILOT_SETTINGS) for _ in range(PILOT_RUNS)]
-        found.append(np.mean([pilot.log_evidence for pilot in pilots]))
-    first, second = DATA_BIAS_STRENGTHS
-    return first if found[0] > found[1] - PILOT_MARGIN else second
+        found.append(float(np.mean([pilot.log_evidence for pilot in pilots])))
+    best = int(np.argmax(found))
+    return ways[best] if found[best] > found[0] + PILOT_MARGIN else ways[0]
 
 
 def _draw_pooled(ended: Sequence[State], rng: np.random.Generator) -> np.ndarray:

@@ -33,7 +33,15 @@ from pymc_arm.families.rbm.fantasies import Fantasies
 from pymc_arm.families.rbm.kernels import softplus_difference_tile
 from pymc_arm.families.rbm.knots import BETAS, BaseRates, Knots, learn_knots
 from pymc_arm.families.rbm.machine import Machine
-from pymc_arm.families.rbm.modes import Modes, draw_from, join_modes, modes_near, search
+from pymc_arm.families.rbm.modes import (
+    MIXTURE_DRAWS,
+    Modes,
+    draw_from,
+    join_modes,
+    mixture_log_weights,
+    modes_near,
+    search,
+)
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.running.placement import Placement
 from pymc_arm.running.processors import one_blas_thread
@@ -61,8 +69,6 @@ LARGEST_GROWTH = 10.0
 # Runs back from where particles have gone on, as many from elsewhere, and Gibbs steps before. On
 # 784 x 500 units that takes 5 CPU s, where four chains of 300 particles take 10.
 RUNS_BACK, CONTINUED_STEPS, ELSEWHERE_STEPS = 200, 300, 500
-# A mixture of modes that is less than this below log Z accounts for it: half of Z and more.
-UNEXPLAINED = 0.7
 # Closer to one there is no end to the path.
 LARGEST_THRESHOLD = 0.99999
 
@@ -319,15 +325,12 @@ class TemperedRBMPath(Path):
         log_weights = self.run_back(
             rng, np.vstack([own, elsewhere]), int(particles[0].seeds[0]), positions
         )
-        unseen = measure_unseen(
-            log_weights[:RUNS_BACK], log_weights[RUNS_BACK:], evidence.log_evidence, len(bits)
-        )
-        # Where modes account for Z, those of chains from elsewhere have been weighed with them.
-        explained = found["modes_log_evidence"] > evidence.log_evidence - UNEXPLAINED
-        return found | {
-            "unseen_share": unseen.share,
-            "unseen_elsewhere": 0.0 if explained else unseen.elsewhere,
-        }
+        # What draws of the mixture of modes can see has been weighed with it.
+        log_z, limit = evidence.log_evidence, np.log(MIXTURE_DRAWS)
+        hidden = mixture_log_weights(self.machine, modes, elsewhere) > log_z + limit
+        others = np.where(hidden, log_weights[RUNS_BACK:], -np.inf)
+        unseen = measure_unseen(log_weights[:RUNS_BACK], others, log_z, len(bits))
+        return found | {"unseen_share": unseen.share, "unseen_elsewhere": unseen.elsewhere}
 
     def _go_elsewhere(self, rng: np.random.Generator) -> np.ndarray:
         """Return where chains end that start at fair coins and at modes."""

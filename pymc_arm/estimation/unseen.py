@@ -29,9 +29,10 @@ from pymc_arm.estimation.reasons import Found, Reason
 
 __all__ = ["Unseen", "judge_unseen", "measure_unseen"]
 
-# What log Z-hat may lack, in nats, changes nobody's mind below the first, and is too much above the
-# second: as of two estimates that disagree (verdict.py).
-NOTEWORTHY, SEVERE = 0.05, 0.5
+# What log Z-hat may lack, in nats, changes nobody's mind below the first, as of two estimates that
+# disagree (verdict.py). Above the second most of Z is unseen. It is twice what two estimates may
+# disagree by, since it is a bound: a machine of 784 x 500 units lacked 0.17 of 0.71.
+NOTEWORTHY, SEVERE = 0.05, 1.0
 # Chains from elsewhere that run back with larger log-weights than all others. One in 200 would be
 # usual; ten machines had 0 to 5 %, and one whose particles were all in one of ten modes 12 %.
 LARGEST_ELSEWHERE = 0.1

@@ -31,7 +31,8 @@ def test_runs_back_that_no_particle_would_see_are_elsewhere():
         (Unseen(0.04, 0.0), 0.01, []),
         (Unseen(0.3, 0.05), 0.5, []),
         (Unseen(0.3, 0.0), 0.1, [("unseen", False)]),
-        (Unseen(0.6, 0.0), 0.1, [("unseen", True)]),
+        (Unseen(0.6, 0.0), 0.1, [("unseen", False)]),
+        (Unseen(0.7, 0.0), 0.1, [("unseen", True)]),
         (Unseen(1.0, 1.0), 0.1, [("unseen", True), ("elsewhere", False)]),
     ],
 )

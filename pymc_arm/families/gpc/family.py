@@ -3,7 +3,8 @@
 A model is of this family if it has one free variable, Gaussian with fixed parameters, one observed
 Bernoulli variable, and success probabilities Phi(offset + f) with f either the free variable
 itself or a square matrix times it (the whitened form of ``gp.Latent``). That the link is the probit
-is found by evaluating it, so that it does not matter how the user wrote it.
+is found by evaluating it, so that it does not matter how the user wrote it. A covariance or a mean
+with unknown hyperparameters is recognised by :mod:`~pymc_arm.families.gpc.hyper_model`.
 """
 
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ class _Recognized(NamedTuple):
 
 
 class GPCFamily:
-    """Gaussian process classification with a probit link and a fixed covariance."""
+    """Gaussian process classification with a probit link, hyperparameters known or not."""
 
     name = "gpc"
 

@@ -60,6 +60,8 @@ class Conditional(NamedTuple):
 
 def recognize(model: pm.Model) -> Recognized | str:
     """Return the parts of the model, or why it is not of this kind."""
+    if len(model.free_RVs) < 2:
+        return "there are no hyperparameters"
     if model.potentials:
         return f"it has a potential, {model.potentials[0].name}"
     if len(model.observed_RVs) != 1:

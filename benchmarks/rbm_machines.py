@@ -2,6 +2,7 @@
 
 Each is made from a seed in seconds to a minute, with data that it was trained on. log Z is exact:
 by enumeration of at most 16 hidden units, or of the parts of a machine that falls into such parts.
+Those of 784 x 500 units (``LARGE``) have no exact log Z.
 """
 
 import functools
@@ -13,7 +14,7 @@ from scipy.special import expit, logit
 
 from pymc_arm.families.rbm import Machine
 
-__all__ = ["MACHINES", "Trained", "make", "train"]
+__all__ = ["LARGE", "MACHINES", "Trained", "make", "train"]
 
 BATCH = 100
 
@@ -80,6 +81,16 @@ def _digits() -> np.ndarray:
     from sklearn.datasets import load_digits
 
     return (load_digits().data > 7).astype(np.uint8)
+
+
+def _large_digits() -> np.ndarray:
+    """Return 28 x 28 images of digits, each at nine places, with some noise."""
+    size = np.arange(28) * 8 // 28
+    images = _digits().reshape(-1, 8, 8)[:, size][:, :, size]
+    places = [(row, column) for row in (-1, 0, 1) for column in (-1, 0, 1)]
+    shifted = np.concatenate([np.roll(images, place, axis=(1, 2)) for place in places])
+    noise = np.random.default_rng(7).random(shifted.shape) < 0.005
+    return (shifted ^ noise).reshape(len(shifted), -1).astype(np.uint8)
 
 
 def _bars(size: int, count: int, seed: int) -> np.ndarray:
@@ -163,6 +174,17 @@ MACHINES: dict[str, Callable[[], Trained]] = {
     "blocks-8x12": lambda: _blocks(
         [_enumerated(_clusters(30, 6, 2000, 10 + k), 12, steps=5, updates=1500) for k in range(8)]
     ),
+}
+
+
+def _large(data: np.ndarray, **training) -> Trained:
+    return Trained(train(data, 500, seed=3, **training), data, np.nan)
+
+
+LARGE: dict[str, Callable[[], Trained]] = {
+    "digits-cd1-500": lambda: _large(_large_digits(), steps=1, updates=3000),
+    "digits-pcd-500": lambda: _large(_large_digits(), steps=1, persistent=True, updates=4000),
+    "strokes-pcd-500": lambda: _large(_strokes(3000, 11), steps=1, persistent=True, updates=4000),
 }
 
 

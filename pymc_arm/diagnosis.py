@@ -15,6 +15,7 @@ from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.facts import Facts
 from pymc_arm.estimation.given import GivenDraws
 from pymc_arm.estimation.steps import StepFacts
+from pymc_arm.estimation.unseen import Unseen
 from pymc_arm.estimation.verdict import Report, judge
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.running.summary import RunSummary
@@ -145,6 +146,9 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         repaired_share=number("repaired_share"),
         refuted=number("particles_refuted") > 0,
         missed=missed,
+        unseen=Unseen(number("unseen_share"), number("unseen_elsewhere"))
+        if "unseen_share" in attributes
+        else None,
         r_hat=number("r_hat"),
         r_hat_variable=str(attributes.get("r_hat_variable", "")),
         effective_draws=number("ess"),

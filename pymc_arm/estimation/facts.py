@@ -8,6 +8,7 @@ from pymc_arm.estimation.carried import Carried
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.given import GivenDraws
 from pymc_arm.estimation.steps import StepFacts
+from pymc_arm.estimation.unseen import Unseen
 
 __all__ = ["Facts"]
 
@@ -36,6 +37,8 @@ class Facts:
         Whether draws of q have refuted the particles of all chains: shares of modes are wrong.
     missed
         The log of the mass, the expected and the found share of a mode that q does not cover.
+    unseen
+        What runs back from the target say that the particles have not seen, if there were any.
     r_hat, effective_draws, independent_draws
         Of the returned draws: the largest R-hat, the smallest effective number by
         autocorrelations, and how many are independent by the way they were made.
@@ -76,6 +79,7 @@ class Facts:
     repaired_share: float = np.nan
     refuted: bool = False
     missed: tuple[float, float, float] | None = None
+    unseen: Unseen | None = None
     r_hat: float = np.nan
     r_hat_variable: str = ""
     effective_draws: float = np.nan

@@ -95,11 +95,14 @@ class Hinted(Protocol):
 class Searchable(Protocol):
     """A path without a continuous space that has a search for modes of its own."""
 
-    def search(self, particles: Sequence[Any], evidence: Evidence) -> dict[str, Any]:
+    def search(
+        self, particles: Sequence[Any], positions: Sequence[Any], evidence: Evidence
+    ) -> dict[str, Any]:
         """Return what a search for modes says of the particles of all chains and of their log Z.
 
         That is fields of :class:`pymc_arm.running.summary.RunSummary`: ``modes_found``, and, if
-        particles have missed some, ``missed_log_mass`` and the shares.
+        particles have missed some, ``missed_log_mass`` and the shares, or ``unseen_share``.
+        ``positions`` are those that the first chain has passed.
         """
 
 

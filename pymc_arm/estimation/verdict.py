@@ -20,6 +20,7 @@ from pymc_arm.estimation.facts import Facts
 from pymc_arm.estimation.given import judge_given
 from pymc_arm.estimation.reasons import Found, Reason
 from pymc_arm.estimation.steps import judge_steps
+from pymc_arm.estimation.unseen import judge_unseen
 
 __all__ = ["Reason", "Report", "judge"]
 
@@ -160,6 +161,8 @@ def _find_reasons(facts: Facts) -> list[Found]:
         found += judge_carried(facts.carried)
     if explored:
         found.append(_few_particles(facts))
+    if facts.unseen is not None:
+        found += judge_unseen(facts.unseen, facts.evidence.standard_error)
     return [*found, _missed_mode(facts), _flat(facts), _unfinished(facts)]
 
 

@@ -47,7 +47,8 @@ def refine_run(
         return chains, {}
     clouds = [chain.particles for chain in chains]
     if isinstance(path, Searchable):
-        return chains, path.search(clouds, estimate_chains(chains).sampling)
+        positions = chains[0].run.positions
+        return chains, path.search(clouds, positions, estimate_chains(chains).sampling)
     if not isinstance(path, Refinable):
         return chains, {}
     spaces = path.spaces(clouds[0])

@@ -26,7 +26,9 @@ class RunSummary:
     whether draws were made through q or are particles, ``independent_draws`` how many independent
     ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
-    ``repaired_share`` of modes that they have missed and q has found. ``family``, ``start``,
+    ``repaired_share`` of modes that they have missed and q has found. ``modes_log_evidence``
+    is log Z by a mixture of the modes that were found, where that is known. ``unseen_share`` and
+    ``unseen_elsewhere`` are of :class:`pymc_arm.estimation.unseen.Unseen`. ``family``, ``start``,
     ``guard`` (what a small run from the prior says of one from a reference), ``backend``,
     ``corrections`` and ``summed`` (the discrete variables that were, exactly) are those of a model.
     ``bridged`` and what follows tell of draws that were given
@@ -59,6 +61,9 @@ class RunSummary:
     missed_log_mass: float | None = None
     missed_expected_share: float | None = None
     missed_found_share: float | None = None
+    modes_log_evidence: float | None = None
+    unseen_share: float | None = None
+    unseen_elsewhere: float | None = None
     family: str | None = None
     start: str | None = None
     guard: str | None = None

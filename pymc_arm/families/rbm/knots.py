@@ -20,7 +20,7 @@ from pymc_arm.families.rbm.machine import Machine
 from pymc_arm.families.rbm.threads import TilePool, gibbs_steps
 from pymc_arm.running.processors import one_blas_thread
 
-__all__ = ["BaseRates", "Knots", "base_rates", "learn_knots"]
+__all__ = ["BaseRates", "Knots", "base_rates", "clip_hidden", "learn_knots"]
 
 # So many rows of data say enough about the hidden units.
 MOST_EXAMPLES = 5000
@@ -50,7 +50,13 @@ def base_rates(machine: Machine, examples: np.ndarray) -> BaseRates:
     visible = (examples.sum(axis=0) + 0.5) / (len(examples) + 1)
     some = examples[:: -(-len(examples) // MOST_EXAMPLES)]
     hidden = expit(some @ machine.W + machine.b).mean(axis=0)
-    return BaseRates(visible, np.clip(hidden, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE))
+    return BaseRates(visible, clip_hidden(hidden))
+
+
+def clip_hidden(rates: np.ndarray) -> np.ndarray:
+    """Keep rates of hidden units away from zero and one."""
+    clipped: np.ndarray = np.clip(rates, SMALLEST_HIDDEN_RATE, 1 - SMALLEST_HIDDEN_RATE)
+    return clipped
 
 
 class Knots(NamedTuple):

@@ -32,6 +32,7 @@ __all__ = [
     "ascend",
     "draw_from",
     "join_modes",
+    "mixture_log_weights",
     "modes_near",
     "particle_shares",
     "random_hidden",
@@ -143,12 +144,18 @@ def weigh(machine: Machine, modes: Modes, rng: np.random.Generator) -> Weighed:
     chosen = rng.choice(len(modes.bounds), size=MIXTURE_DRAWS, p=softmax(modes.bounds))
     bits = draw_from(modes, chosen, rng)
     joint = _log_joint(modes, bits)
-    log_weights = machine.log_density(bits) - logsumexp(joint, axis=1)
+    log_weights = mixture_log_weights(machine, modes, bits)
     total = logsumexp(log_weights)
     weights = np.exp(log_weights - total)
     error = np.sqrt(np.sum(weights**2) - 1 / MIXTURE_DRAWS)
     shares = weights @ softmax(joint, axis=1)
     return Weighed(float(total - np.log(MIXTURE_DRAWS)), float(error), shares)
+
+
+def mixture_log_weights(machine: Machine, modes: Modes, bits: np.ndarray) -> np.ndarray:
+    """Return log f(x) less the log-density of the mixture, of visible states, (state, unit)."""
+    log_weights: np.ndarray = machine.log_density(bits) - logsumexp(_log_joint(modes, bits), axis=1)
+    return log_weights
 
 
 def particle_shares(modes: Modes, bits: np.ndarray) -> np.ndarray:
@@ -174,14 +181,18 @@ def search(machine: Machine, modes: Modes, bits: np.ndarray, evidence: Evidence)
     Returns
     -------
     dict
-        Fields of :class:`pymc_arm.running.summary.RunSummary`: how many modes there are, and, if
+        Fields of :class:`pymc_arm.running.summary.RunSummary`: how many modes there are, what their
+        mixture says of log Z, and, if
         the mixture has clearly more mass than the chains have found, the mass and shares of the
         modes that have too few particles.
     """
     rng = np.random.default_rng(0)
     modes = join_modes(modes, modes_near(machine, bits, rng))
-    found: dict[str, Any] = {"modes_found": len(modes.bounds)}
     weighed = weigh(machine, modes, rng)
+    found: dict[str, Any] = {
+        "modes_found": len(modes.bounds),
+        "modes_log_evidence": weighed.log_evidence,
+    }
     error = np.hypot(weighed.standard_error, evidence.standard_error)
     gap = weighed.log_evidence - evidence.log_evidence
     if not gap > max(ALARM * error, SMALLEST_GAP):

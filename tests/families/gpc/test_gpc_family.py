@@ -115,14 +115,6 @@ def test_data_containers():
     np.testing.assert_allclose(GPCFamily().build(model).covariance, COVARIANCE, atol=1e-8)
 
 
-def free_lengthscale():
-    with pm.Model() as model:
-        scale = pm.HalfNormal("scale", 1)
-        f = pm.gp.Latent(cov_func=pm.gp.cov.ExpQuad(1, ls=scale)).prior("f", X=INPUTS)
-        pm.Bernoulli("y", p=pm.math.invprobit(f), observed=LABELS)
-    return model
-
-
 def with_potential():
     model = classifier(lambda: latent(True))
     with model:
@@ -177,7 +169,6 @@ def student():
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (free_lengthscale, r"2 free variables \(scale, f_rotated_\)"),
         (two_latents, r"2 free variables \(f, g\)"),
         (with_potential, "potential, bonus"),
         (two_observed, "2 observed variables"),

@@ -90,11 +90,11 @@ def test_a_search_reports_modes_without_particles(deep):
 class Blind(TemperedRBMPath):
     """A path whose last particles all sit in the best mode, with its part of Z."""
 
-    def search(self, particles, evidence):
+    def search(self, particles, positions, evidence):
         bits = draw_from(self.modes, np.zeros(200, dtype=int), np.random.default_rng(0))
         moved = [chain._replace(bits=bits) for chain in particles]
         low = replace(evidence, log_evidence=evidence.log_evidence + np.log(0.5))
-        return super().search(moved, low)
+        return super().search(moved, positions, low)
 
 
 def test_missed_modes_reach_the_verdict(deep):

@@ -304,7 +304,8 @@ def log1m_of_log(y: TensorVariable, depth: int) -> TensorVariable | None:
     if inner is None:
         return None
     if scalar_kind(inner) is special.GammaIncC:
-        return _log_lower_gamma(*inner.inputs, depth)
+        shape, x = inner.inputs
+        return _log_lower_gamma(shape, x, depth)
     if scalar_kind(inner) is special.BetaInc:
         first, last, x = inner.inputs
         log_rest = log1m_of(x, depth + 1)

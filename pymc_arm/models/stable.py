@@ -18,19 +18,24 @@ from pytensor.scalar import basic as scalar
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.models.graph.forms import is_constant, opposite_of, scalar_kind
+from pymc_arm.models.graph.slopes import use_differences
 from pymc_arm.models.stable_logarithms import is_positive, log1m_of, log1m_of_log, log_of
 
 __all__ = ["stabilize"]
 
 
 def stabilize(graphs: list[TensorVariable]) -> list[TensorVariable]:
-    """Return copies of graphs whose logarithms are taken in their stable forms."""
+    """Return copies of graphs whose logarithms are taken in their stable forms.
+
+    Incomplete gamma and beta functions get quick derivatives (:mod:`pymc_arm.models.graph.slopes`).
+    """
     if not graphs:
         return graphs
     graphs = clone_replace(graphs)
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
     fgraph = FunctionGraph(inputs, graphs, clone=False)
-    for rewriter in (_sign, _logarithm, _complement, _comparison):
+    # The last knows incomplete gamma and beta functions no longer as PyTensor's.
+    for rewriter in (_sign, _logarithm, _complement, _comparison, use_differences):
         in2out(rewriter, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)
 

@@ -304,13 +304,29 @@ def log1m_of_log(y: TensorVariable, depth: int) -> TensorVariable | None:
     if inner is None:
         return None
     if scalar_kind(inner) is special.GammaIncC:
-        return pt.log(pt.gammainc(*inner.inputs))
+        shape, x = inner.inputs
+        return _log_lower_gamma(shape, x, depth)
     if scalar_kind(inner) is special.BetaInc:
         first, last, x = inner.inputs
         log_rest = log1m_of(x, depth + 1)
         rest = 1 - x if log_rest is None else pt.exp(log_rest)
         return pt.log(pt.betainc(last, first, rest))
     return None
+
+
+def _log_lower_gamma(shape: TensorVariable, x: TensorVariable, depth: int) -> TensorVariable:
+    """Return the log of the lower incomplete gamma function, also where x is rounded to zero."""
+    inner = x
+    if x.owner is not None and scalar_kind(x.owner) is scalar.Switch:
+        _, other, inner = x.owner.inputs  # zero instead of a mean that is not possible
+        inner = inner if is_constant(other, 0) and is_positive(inner) else x
+    log_x = log_of(inner, depth + 1)
+    if log_x is None:
+        return pt.log(pt.gammainc(shape, x))
+    # x^k e^-x / Gamma(k + 1) times 1 + x / (k + 1) + ...: the second term is in the last digit.
+    first = shape * log_x - x - pt.gammaln(shape + 1)
+    tiny = pt.lt(x, 1e-16)
+    return pt.switch(tiny, first, pt.log(pt.gammainc(shape, pt.switch(tiny, 1.0, x))))
 
 
 def _log1m_product(node: Apply, depth: int) -> TensorVariable | None:

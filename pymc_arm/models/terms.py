@@ -35,7 +35,6 @@ from pymc_arm.errors import ModelError
 from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
-from pymc_arm.models.graph.slopes import use_differences
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
 
@@ -244,7 +243,6 @@ def _checks_to_minus_infinity(graphs: list[TensorVariable]) -> list[TensorVariab
     in2out(open_graph).rewrite(fgraph)
     in2out(_check_to_minus_infinity, ignore_newtrees=True).rewrite(fgraph)
     in2out(_checks_in_loop, ignore_newtrees=True).rewrite(fgraph)
-    in2out(use_differences, ignore_newtrees=True).rewrite(fgraph)
     index_first_axes(fgraph)
     return list(fgraph.outputs)
 

@@ -8,7 +8,6 @@ from scipy import integrate, stats
 
 import pymc_arm
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.graph.unrolling import MOST_STEPS
 from pymc_arm.models.prior import PriorSampler
 
 DATA = np.array([-0.8, -1.1, 0.2, 1.4, 1.9, 0.7, -0.5, -1.3, -0.9, 1.6, 1.2, 1.5])
@@ -69,12 +68,6 @@ def test_draws_of_a_chain_with_a_random_matrix_are_taken_at_once():
     assert abs(changes.mean() - 1 / 3) < 5 * changes.std() / np.sqrt(len(changes))
     # Steps of one chain have generators of their own.
     assert len(np.unique(draws["states"], axis=0)) > 500
-
-
-def test_a_long_chain_is_drawn_one_at_a_time():
-    prior = PriorSampler(make_chain(MOST_STEPS + 2))
-    prior.draw_graphs(np.random.default_rng(1), 2)
-    assert prior.one_by_one
 
 
 def test_a_chain_of_ones_own_is_summed():

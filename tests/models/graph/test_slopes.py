@@ -10,6 +10,7 @@ from pytensor.graph.rewriting.basic import in2out
 from scipy import special, stats
 
 import pymc_arm
+from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.graph.interpret import compile_with_numpy
 from pymc_arm.models.graph.slopes import Slope, use_differences
 
@@ -77,3 +78,18 @@ def test_censored_lifetimes_have_a_quick_gradient():
     error = idata.attrs["log_marginal_likelihood"] - exact
     assert abs(error) < 4 * idata.attrs["log_marginal_likelihood_se"] + 1e-4
     assert idata.attrs["verdict"] == "ok"
+
+
+@pytest.mark.filterwarnings("ignore:Scan return signature")
+def test_a_truncated_count_is_possible_at_a_tiny_mean():
+    """Log P(y = 1 | y > 0) is 0 there, and it was infinite: chains ended there."""
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 50)
+        pm.Truncated("y", pm.Poisson.dist(pt.exp(mean)), lower=1, observed=[1, 3])
+    density = compile_model(model).density
+    found = density.terms(np.array([[-60.0], [-900.0], [-1.0]]))[:, 1:]
+    np.testing.assert_allclose(found[:2, 0], 0.0, atol=1e-9)
+    np.testing.assert_allclose(found[:2, 1], [-120 - np.log(6), -1800 - np.log(6)])
+    exact = stats.poisson.logpmf([1, 3], np.exp(-1)) - stats.poisson.logsf(0, np.exp(-1))
+    np.testing.assert_allclose(found[2], exact)
+    assert density.gradient.available()

@@ -9,7 +9,10 @@ from pymc_arm.estimation.starts import LogDensity
 __all__ = ["climb", "differences"]
 
 ITERATIONS = 120
-# A climb ends when none of the points has gained this much over so many steps.
+# A climb ends when it has twice gained less than this over so many steps. Of two thousand climbs
+# most arrive in 30 steps and a few take 120, so that three fifths of the evaluations would be of
+# those that have arrived. At most 6 of 2100 rest on a saddle for so long and then rise by more than
+# 0.01 (the pairs of ``benchmarks model-pairs``); if they had to gain every ten steps it were 16.
 SMALLEST_GAIN = 1e-3
 PATIENCE = 10
 
@@ -35,9 +38,11 @@ def climb(
     Signs do not care for the scale of a mode, which may be a thousandth of the prior's.
     """
     points, heights = starts.copy(), log_density(starts)
+    ends, summits = points.copy(), heights.copy()
+    going = np.arange(len(starts))
     step = np.tile(0.1 * scale, (len(starts), 1))
     previous = np.zeros_like(points)
-    reached = heights
+    reached, rested = heights, np.zeros(len(starts), bool)
     for number in range(1, ITERATIONS + 1):
         sign = np.nan_to_num(np.sign(gradient(points)))
         agreement = sign * previous
@@ -52,7 +57,14 @@ def climb(
         step = np.where(better[:, None], step, 0.5 * step)
         previous = np.where(better[:, None], sign, 0.0)
         if number % PATIENCE == 0:
-            if not np.any(heights - reached > SMALLEST_GAIN):
+            ends[going], summits[going] = points, heights
+            resting = ~(heights - reached > SMALLEST_GAIN)
+            kept = ~(resting & rested)
+            if not np.any(kept) or np.all(resting):
                 break
-            reached = heights
-    return points, heights
+            if not np.all(kept):
+                going, points, step, previous = (a[kept] for a in (going, points, step, previous))
+                # A density that is estimated by draws has other errors in other rows.
+                heights = log_density(points)
+            reached, rested = heights, resting[kept]
+    return ends, summits

@@ -57,6 +57,23 @@ def test_each_climb_ends_at_the_summit_of_its_side():
     np.testing.assert_allclose(points[:, 0], [-1, -1, 1, 1], atol=0.01)
 
 
+def test_those_that_have_arrived_are_left_alone():
+    """All but one begin at the summit, and that one is far away: evaluations are few, ends right."""
+    starts = np.tile(CENTER, (500, 1))
+    starts[123] += 40 * WIDTHS
+    asked = []
+
+    def count(points):
+        asked.append(len(points))
+        return log_normal_density(points)
+
+    points, heights = climb(count, slope, starts, 10 * WIDTHS)
+    assert np.all(heights > -1e-2)
+    np.testing.assert_allclose(heights, log_normal_density(points))
+    assert asked[:20] == [500] * 20
+    assert set(asked[22:]) == {1}
+
+
 def test_no_climb_goes_down_or_into_nothing():
     """Half of the space has no density, and the gradient there is not a number."""
 

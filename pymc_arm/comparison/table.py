@@ -119,8 +119,8 @@ class ComparisonTable(pd.DataFrame):
         """Return the table as text for a terminal: all four columns, however long names are."""
         if not set(SHOWN) <= set(self.columns):
             return super().__repr__()
-        rows = {name: pd.get_option(f"display.{name}") for name in ("max_rows", "min_rows")}
-        return str(self._rounded().to_string(**rows))
+        most, fewest = pd.get_option("display.max_rows"), pd.get_option("display.min_rows")
+        return self._rounded().to_string(max_rows=most, min_rows=fewest)
 
     def _repr_html_(self) -> str | None:
         if not set(SHOWN) <= set(self.columns):

@@ -63,7 +63,8 @@ def climb(
             if not np.any(kept) or np.all(resting):
                 break
             if not np.all(kept):
-                going, points, step, previous = (a[kept] for a in (going, points, step, previous))
+                going, points = going[kept], points[kept]
+                step, previous = step[kept], previous[kept]
                 # A density that is estimated by draws has other errors in other rows.
                 heights = log_density(points)
             reached, rested = heights, resting[kept]

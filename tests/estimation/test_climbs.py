@@ -58,7 +58,7 @@ def test_each_climb_ends_at_the_summit_of_its_side():
 
 
 def test_those_that_have_arrived_are_left_alone():
-    """All but one begin at the summit, and that one is far away: evaluations are few, ends right."""
+    """All but one begin at the summit, and that one is far away: it goes on by itself."""
     starts = np.tile(CENTER, (500, 1))
     starts[123] += 40 * WIDTHS
     asked = []

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply
 from pytensor.tensor.elemwise import CAReduce
-from pytensor.tensor.math import All, Any as AnyOf, Max, Min, Sum
+from pytensor.tensor.math import All, Max, Min, Sum
+from pytensor.tensor.math import Any as AnyOf
 
 from pymc_arm.models.graph.operations import array_function, perform_function
 from pymc_arm.models.graph.program import ArrayFunction

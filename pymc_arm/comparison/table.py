@@ -118,9 +118,9 @@ class ComparisonTable(pd.DataFrame):
     def __repr__(self) -> str:
         """Return the table as text for a terminal: all four columns, however long names are."""
         if not set(SHOWN) <= set(self.columns):
-            return super().__repr__()
+            return str(super().__repr__())
         most, fewest = pd.get_option("display.max_rows"), pd.get_option("display.min_rows")
-        return self._rounded().to_string(max_rows=most, min_rows=fewest)
+        return str(self._rounded().to_string(max_rows=most, min_rows=fewest))
 
     def _repr_html_(self) -> str | None:
         if not set(SHOWN) <= set(self.columns):

@@ -74,6 +74,21 @@ def test_those_that_have_arrived_are_left_alone():
     assert set(asked[22:]) == {1}
 
 
+def test_climbs_with_densities_of_their_own():
+    """The rows that go on keep their densities when others have arrived."""
+    centers = np.linspace(0.0, 500.0, 40)[:, None]
+
+    def log_density(points, climbs):
+        return -0.5 * np.square(points - centers[climbs]).sum(axis=1)
+
+    def gradient(points, climbs):
+        return centers[climbs] - points
+
+    points, heights = climb(log_density, gradient, np.zeros((40, 1)), np.ones(1) * 10, by_row=True)
+    np.testing.assert_allclose(points, centers, atol=0.1)
+    assert np.all(heights > -1e-2)
+
+
 def test_no_climb_goes_down_or_into_nothing():
     """Half of the space has no density, and the gradient there is not a number."""
 

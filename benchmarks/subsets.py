@@ -6,8 +6,8 @@ all subsets by ``compare(..., settle=...)``: once for the probability of each pr
 the order. It prints probabilities beside the exact ones, and the effort: models and chains that
 were run and CPU seconds, beside those of 20 models, drawn at random, that are run with the same
 settings (``target_se``) and ``settle=None``, times the number of models over 20. With ``--workers
-2`` the chains run on so many Dask workers, one of which is killed after ``--kill`` seconds, and
-CPU seconds are those of this process and of all workers.
+2`` the chains run on so many Dask workers, one of which is killed in the midst of a chain, when it
+has had chains for ``--kill`` seconds, and CPU seconds are those of this process and of all workers.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def _cpu_seconds() -> float:
 
 @contextlib.contextmanager
 def _workers(count: int, seconds: float) -> Iterator[Executor | None]:
-    """Yield an executor of Dask workers, one of which is killed after some seconds, or None."""
+    """Yield an executor of Dask workers, one of which is killed in the midst of it, or None."""
     if not count:
         yield None
         return
@@ -131,14 +131,33 @@ def _workers(count: int, seconds: float) -> Iterator[Executor | None]:
         distributed.Client(cluster) as client,
     ):
         before = client.run(os.getpid)
-        killer = threading.Timer(seconds, os.kill, (next(iter(before.values())), signal.SIGKILL))
+        ended = threading.Event()
+        killer = threading.Thread(target=_kill_busy, args=(client, before, seconds, ended))
         killer.start()
         try:
             yield client.get_executor()
         finally:
-            killer.cancel()
+            ended.set()
+            killer.join()
         after = client.run(os.getpid)
         print(f"workers {sorted(before.values())} at first, {sorted(after.values())} at the end")
+
+
+def _kill_busy(
+    client: Any, workers: dict[str, int], seconds: float, ended: threading.Event
+) -> None:
+    """Kill the worker that has had chains for so many seconds, if it has one."""
+    busy = None
+    while not ended.wait(0.2):
+        running = {worker: tasks for worker, tasks in client.processing().items() if tasks}
+        if not running:
+            continue
+        busy = busy or time.monotonic()
+        worker = next(iter(running))
+        if time.monotonic() - busy >= seconds and worker in workers:
+            os.kill(workers[worker], signal.SIGKILL)
+            print(f"killed {workers[worker]}, which had {len(running[worker])} chains to run")
+            return
 
 
 COMMANDS = {"subsets": main}

@@ -162,9 +162,10 @@ def _comparison(
     made: ComparisonTable, results: Mapping[str, Any], scale: str, prior_odds: Any
 ) -> str:
     best = str(made.index[0])
+    # The first of them is the answer at the head of the page.
     factors = [
         bayes_factor(results[best], results[other], names=(best, str(other)), scale=scale)
-        for other in made.index[1:]
+        for other in made.index[2:]
     ]
     prior = "all models are equally probable"
     if prior_odds is not None:

@@ -1,5 +1,6 @@
 """Run the models of a comparison that have not been run yet: all of them, in the same way."""
 
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -22,6 +23,7 @@ from pymc_arm.running.run import INTERRUPTION
 
 __all__ = ["interrupted", "make_runs", "options_of", "raise_errors", "run_models"]
 
+_log = logging.getLogger("pymc")
 # The arguments of a call that are neither options of a run nor settings of the algorithm.
 CALL_ARGUMENTS = (
     "start",
@@ -122,7 +124,8 @@ def raise_errors(runs: Mapping[str, ModelRun], finished: dict[str, Any]) -> None
 
 def _run_in_turn(runs: Mapping[str, ModelRun], results: dict[str, Any]) -> None:
     """Run models one after another; after one that the user has cut short, no other."""
-    for name, run in runs.items():
+    for place, (name, run) in enumerate(runs.items(), 1):
+        _log.info("Model %d of %d: %s", place, len(runs), name)
         rest_in_turn({name: run})
         _finish(name, run, results)
         attributes = getattr(results.get(name), "attrs", {})

@@ -116,8 +116,11 @@ class ComparisonTable(pd.DataFrame):
         return pd.DataFrame(rows, self.index, columns)
 
     def __repr__(self) -> str:
-        """Return the table as text for a terminal."""
-        return repr(self._rounded()) if set(SHOWN) <= set(self.columns) else super().__repr__()
+        """Return the table as text for a terminal: all four columns, however long names are."""
+        if not set(SHOWN) <= set(self.columns):
+            return str(super().__repr__())
+        most, fewest = pd.get_option("display.max_rows"), pd.get_option("display.min_rows")
+        return str(self._rounded().to_string(max_rows=most, min_rows=fewest))
 
     def _repr_html_(self) -> str | None:
         if not set(SHOWN) <= set(self.columns):

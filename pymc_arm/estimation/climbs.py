@@ -9,7 +9,10 @@ from pymc_arm.estimation.starts import LogDensity
 __all__ = ["climb", "differences"]
 
 ITERATIONS = 120
-# A climb ends when none of the points has gained this much over so many steps.
+# A climb ends when it has twice gained less than this over so many steps. Of two thousand climbs
+# most arrive in 30 steps and a few take 120, so that three fifths of the evaluations would be of
+# those that have arrived. At most 6 of 2100 rest on a saddle for so long and then rise by more than
+# 0.01 (the pairs of ``benchmarks model-pairs``); if they had to gain every ten steps it were 16.
 SMALLEST_GAIN = 1e-3
 PATIENCE = 10
 
@@ -25,34 +28,65 @@ def differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -
 
 
 def climb(
-    log_density: LogDensity,
-    gradient: Callable[[np.ndarray], np.ndarray],
+    log_density: Callable[..., np.ndarray],
+    gradient: Callable[..., np.ndarray],
     starts: np.ndarray,
     scale: np.ndarray,
+    *,
+    by_row: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Climb from all points at once, by the signs of the gradient (Riedmiller's Rprop).
 
     Signs do not care for the scale of a mode, which may be a thousandth of the prior's.
+
+    Parameters
+    ----------
+    log_density, gradient
+        Functions of points.
+    starts
+        Where climbs begin.
+    scale
+        The largest step in each coordinate.
+    by_row
+        Whether each climb has a density of its own: the functions then take the numbers of the
+        climbs too, since those that have arrived are left out.
+
+    Returns
+    -------
+    tuple
+        Where climbs have ended, and the log-density there.
     """
-    points, heights = starts.copy(), log_density(starts)
+    going = np.arange(len(starts))
+    known = (going,) if by_row else ()
+    points, heights = starts.copy(), log_density(starts, *known)
+    ends, summits = points.copy(), heights.copy()
     step = np.tile(0.1 * scale, (len(starts), 1))
     previous = np.zeros_like(points)
-    reached = heights
+    reached, rested = heights, np.zeros(len(starts), bool)
     for number in range(1, ITERATIONS + 1):
-        sign = np.nan_to_num(np.sign(gradient(points)))
+        sign = np.nan_to_num(np.sign(gradient(points, *known)))
         agreement = sign * previous
         step = np.clip(
             step * np.where(agreement > 0, 1.3, np.where(agreement < 0, 0.5, 1.0)), 1e-12, scale
         )
         new = points + step * sign
-        new_heights = log_density(new)
+        new_heights = log_density(new, *known)
         better = new_heights >= heights
         points = np.where(better[:, None], new, points)
         heights = np.where(better, new_heights, heights)
         step = np.where(better[:, None], step, 0.5 * step)
         previous = np.where(better[:, None], sign, 0.0)
         if number % PATIENCE == 0:
-            if not np.any(heights - reached > SMALLEST_GAIN):
+            ends[going], summits[going] = points, heights
+            resting = ~(heights - reached > SMALLEST_GAIN)
+            if np.all(resting):
                 break
-            reached = heights
-    return points, heights
+            kept = ~(resting & rested)
+            if not np.all(kept):
+                going, points = going[kept], points[kept]
+                step, previous = step[kept], previous[kept]
+                known = (going,) if by_row else ()
+                # A density that is estimated by draws has other errors in other rows.
+                heights = log_density(points, *known)
+            reached, rested = heights, resting[kept]
+    return ends, summits

@@ -127,10 +127,11 @@ def _climb(
     low, high = np.quantile(reference, [0.16, 0.84], axis=0)
     with np.errstate(all="ignore"):
         ends, heights = climb(
-            lambda points: gradient(points, weights)[0],
-            lambda points: gradient(points, weights)[1],
+            lambda points, climbs: gradient(points, weights[climbs])[0],
+            lambda points, climbs: gradient(points, weights[climbs])[1],
             rows,
             np.clip(0.5 * (high - low), 1e-8, 1e8),
+            by_row=True,
         )
     best = np.argmax(np.nan_to_num(heights, nan=-np.inf).reshape(-1, STARTS), axis=1)
     summits: np.ndarray = ends.reshape(-1, STARTS, ends.shape[1])[np.arange(len(best)), best]

@@ -82,7 +82,7 @@ def plot_model_probabilities(
     >>> from pymc_arm.results import Evidence
     >>> models = {"a": Evidence(-10.0, 0.1, 3), "b": Evidence(-11.0, 0.2, 3)}
     >>> plot_model_probabilities(models).get_xlabel()
-    'posterior probability (95 % interval from the errors of log Z)'
+    'posterior probability (95 % interval)'
     """
     if isinstance(models, pd.DataFrame):
         if prior_odds is not None:
@@ -111,7 +111,7 @@ def plot_model_probabilities(
     axis.set_yticks(places, table.index.tolist())
     axis.set_ylim(len(table) - 0.5, -0.5)
     axis.set_xlim(0, 1)
-    axis.set_xlabel("posterior probability (95 % interval from the errors of log Z)")
+    axis.set_xlabel("posterior probability (95 % interval)")
     return axis
 
 

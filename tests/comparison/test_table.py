@@ -36,6 +36,17 @@ def test_table_is_sorted_and_consistent():
     assert table["verdict"].tolist() == ["", "", ""]
 
 
+def test_no_column_is_left_out_where_names_are_long():
+    """Formulas are names; pandas would show log Z and the verdict alone."""
+    names = [f"outcome ~ dose + sex + age + (1|hospital) {number}" for number in range(100)]
+    table = compare({name: Evidence(-100.0 - place, 0.1, 3) for place, name in enumerate(names)})
+    shown = str(table)
+    for column in ("log Z", "log Bayes factor", "probability", "verdict"):
+        assert column in shown
+    assert "-1.00 ± 0.14" in shown
+    assert len(shown.splitlines()) < 20  # of many models the first and the last, as by pandas
+
+
 def test_probability_intervals_follow_from_two_models():
     """For two models the interval is that of their t-distributed difference, to Monte Carlo."""
     evidences = {"a": Evidence(-1.0, 0.3, 5), "b": Evidence(-1.5, 0.0, 5)}
@@ -66,6 +77,14 @@ def test_models_run_and_results_are_kept():
     assert (table["seconds"] > 0).all()
     again = compare({"run": model, "done": result}, random_seed=1, **OPTIONS)
     pd.testing.assert_frame_equal(table.drop(columns="seconds"), again.drop(columns="seconds"))
+
+
+def test_the_log_says_which_model_runs(caplog):
+    with caplog.at_level("INFO", logger="pymc"):
+        models = {"a": beta_binomial(1.0)[0], "b": beta_binomial(3.0)[0]}
+        compare(models, random_seed=1, **OPTIONS)
+    said = [record.getMessage() for record in caplog.records]
+    assert said[::2] == ["Model 1 of 2: a", "Model 2 of 2: b"]
 
 
 def test_one_seed_gives_each_model_its_own_stream():

@@ -57,6 +57,38 @@ def test_each_climb_ends_at_the_summit_of_its_side():
     np.testing.assert_allclose(points[:, 0], [-1, -1, 1, 1], atol=0.01)
 
 
+def test_those_that_have_arrived_are_left_alone():
+    """All but one begin at the summit, and that one is far away: it goes on by itself."""
+    starts = np.tile(CENTER, (500, 1))
+    starts[123] += 40 * WIDTHS
+    asked = []
+
+    def count(points):
+        asked.append(len(points))
+        return log_normal_density(points)
+
+    points, heights = climb(count, slope, starts, 10 * WIDTHS)
+    assert np.all(heights > -1e-2)
+    np.testing.assert_allclose(heights, log_normal_density(points))
+    assert asked[:20] == [500] * 20
+    assert set(asked[22:]) == {1}
+
+
+def test_climbs_with_densities_of_their_own():
+    """The rows that go on keep their densities when others have arrived."""
+    centers = np.linspace(0.0, 500.0, 40)[:, None]
+
+    def log_density(points, climbs):
+        return -0.5 * np.square(points - centers[climbs]).sum(axis=1)
+
+    def gradient(points, climbs):
+        return centers[climbs] - points
+
+    points, heights = climb(log_density, gradient, np.zeros((40, 1)), np.ones(1) * 10, by_row=True)
+    np.testing.assert_allclose(points, centers, atol=0.1)
+    assert np.all(heights > -1e-2)
+
+
 def test_no_climb_goes_down_or_into_nothing():
     """Half of the space has no density, and the gradient there is not a number."""
 

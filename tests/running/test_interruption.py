@@ -105,11 +105,13 @@ def test_models_that_ended_are_in_the_error(monkeypatch):
 
 
 SCRIPT = """
-    import sys, time, warnings
+    import signal, sys, time, warnings
     import pymc_arm
     from pymc_arm.running.placement import Placement
     from pymc_arm.testing import GaussianChain
     warnings.simplefilter("ignore")
+    # Where the tests run in the background of a shell, processes ignore interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     class Slow(GaussianChain):
         placement = Placement.PROCESSES

@@ -11,6 +11,7 @@ import numpy as np
 
 from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
+from pymc_arm.estimation.convergence import pareto_k
 from pymc_arm.models.fields.choose import FEWEST
 from pymc_arm.models.fields.fit import fit_field_view
 from pymc_arm.models.fields.view import FieldMap, FieldView
@@ -40,6 +41,8 @@ FREEDOM, FIELD_FREEDOM, PER_DIMENSION = 8.0, 200.0, 8.0
 # this share of its distance. Without, log Z of a random walk with noise of unknown scale was 0.02
 # low, two of its errors, in one run of three.
 TAIL_SHARE, WIDTH = 0.03, 0.35
+# Draws of q, values without gradients, that tell how heavy the tail of their weights is.
+TAIL_DRAWS = 4000
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,8 @@ def fit_field_reference(
             best = max(best, latest, key=lambda each: each.overlap)
         if not np.isfinite(best.log_evidence):
             raise PathError("The reference that was fitted does not meet the posterior.")
+        draws = best.density.draw(rng, TAIL_DRAWS)
+        ratio = best.chart.log_density(draws) - best.density(draws)[0]
         return Reference(
             view.shares,
             best.chart.center,
@@ -96,6 +101,7 @@ def fit_field_reference(
             1,
             np.zeros(0, dtype=int),
             field=view.map,
+            tail=pareto_k(np.where(np.isnan(ratio), -np.inf, ratio)),
         )
 
 

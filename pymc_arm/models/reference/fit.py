@@ -89,7 +89,8 @@ class Reference:
     ``overlap`` is the effective share of draws of q, and ``log_evidence`` what they estimate;
     ``evaluations`` counts gradients. ``crowded`` says that there are more summits than components.
     ``collapsed`` are the coordinates that were integrated out,
-    and ``focus`` says where they are. ``field`` is the map that standardizes a Gaussian field.
+    and ``focus`` says where they are. ``field`` is the map that standardizes a Gaussian field,
+    and ``tail`` is Pareto's k of the weights of draws, where it was measured.
     """
 
     shares: np.ndarray
@@ -104,6 +105,7 @@ class Reference:
     focus: Focus | None = None
     crowded: bool = False
     field: FieldMap | None = None
+    tail: float = -np.inf
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""

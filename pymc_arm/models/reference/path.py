@@ -43,6 +43,10 @@ TIMES = 2
 # than ``ENOUGH`` will do: with 4000 draws an error of 0.01. Particles that travel cost more, and
 # have twice that error.
 ENOUGH_OF_FIELD = 0.5
+# Where Pareto's k of the weights is larger, their variance is infinite: q lacks a tail, however many
+# draws seem to be effective (four groups with correlated slopes: 0.81, k between 0.56 and 0.71, and
+# log Z 0.04 low, six errors).
+HEAVY = 0.5
 # Up to this share of effective draws a q that fits is one step away.
 SMALLEST_STEP = 0.5
 PROPOSALS = 3
@@ -120,7 +124,7 @@ class ReferencePath(Path):
     def direct(self) -> bool:
         """Whether q fits so well that its draws, weighed, are all that is needed."""
         own = ENOUGH if self.reference.field is None else ENOUGH_OF_FIELD
-        return self.reference.overlap > own
+        return self.reference.overlap > own and not self.reference.tail > HEAVY
 
     @property
     def searched(self) -> bool:

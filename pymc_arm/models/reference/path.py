@@ -43,9 +43,9 @@ TIMES = 2
 # than ``ENOUGH`` will do: with 4000 draws an error of 0.01. Particles that travel cost more, and
 # have twice that error.
 ENOUGH_OF_FIELD = 0.5
-# Where Pareto's k of the weights is larger, their variance is infinite: q lacks a tail, however many
-# draws seem to be effective (four groups with correlated slopes: 0.81, k between 0.56 and 0.71, and
-# log Z 0.04 low, six errors).
+# Where Pareto's k of the weights is larger, their variance is infinite: q lacks a tail, however
+# large the share of effective draws seems. (Four groups with correlated slopes, by scales and
+# correlations as coordinates: 0.81, k between 0.56 and 0.71, and log Z 0.04 low, six errors.)
 HEAVY = 0.5
 # Up to this share of effective draws a q that fits is one step away.
 SMALLEST_STEP = 0.5

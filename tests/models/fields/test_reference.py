@@ -3,6 +3,8 @@
 Statistical tests allow four standard errors: a false alarm in one of 16,000, and seeds are fixed.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pymc as pm
 import pytest
@@ -84,3 +86,43 @@ def test_a_field_with_two_modes_is_left_to_others():
     assert path.density.gradient.available()
     with pytest.raises(PathError, match="mode"):
         fit_field_reference(path, SharedTarget(path))
+
+
+def test_draws_are_not_the_posterior_where_weights_have_a_heavy_tail(walk):
+    path = compile_model(walk)
+    assert path.density.gradient.available()
+    target = SharedTarget(path)
+    reference = fit_field_reference(path, target)
+    assert reference.tail < 0.5
+    assert ReferencePath(path, reference, target).direct
+    assert not ReferencePath(path, replace(reference, tail=0.6), target).direct
+
+
+def correlated_slopes() -> tuple[pm.Model, float, float]:
+    """Return four groups with correlated slopes, log Z and its standard error.
+
+    With the effects integrated in closed form, four parameters are left; 60,000 draws of a
+    Student-t with four degrees of freedom, twice as wide as the posterior, give their integral.
+    """
+    rng = np.random.default_rng(11)
+    effects = rng.multivariate_normal([3.5, -1], [[1, -0.35], [-0.35, 0.25]], size=4)
+    group, x = np.repeat(np.arange(4), 10), np.tile([0, 1], 20)
+    y = rng.normal(effects[group, 0] + effects[group, 1] * x, 0.5)
+    with pm.Model() as model:
+        scale = pm.Exponential.dist(1.0, shape=2)
+        factor, _, _ = pm.LKJCholeskyCov("factor", eta=2.0, n=2, sd_dist=scale)
+        mean = pm.Normal("mean", [5, -1], [2, 0.5], shape=2)
+        effect = pm.MvNormal("effect", mean, chol=factor, shape=(4, 2))
+        noise = pm.Exponential("noise", 1)
+        pm.Normal("y", effect[group, 0] + effect[group, 1] * x, noise, observed=y)
+    return model, -36.1273, 0.0046
+
+
+@pytest.mark.one_version
+def test_a_field_of_ten_coordinates_is_tried_where_a_single_density_fits_poorly():
+    model, truth, error = correlated_slopes()
+    assert "10 coordinates are standardized" in str(pymc_arm.plan(model))
+    with pytest.warns(pymc_arm.ArmWarning, match="diverged"):
+        attrs = pymc_arm.sample(model, random_seed=1, progressbar=False).attrs
+    difference = attrs["log_marginal_likelihood"] - truth
+    assert abs(difference) < 4 * np.hypot(attrs["log_marginal_likelihood_se"], error)

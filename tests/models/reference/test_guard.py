@@ -87,3 +87,24 @@ def test_an_unsure_run_is_made_again(one_mode):
     guard = check_reference(ReferencePath(path, reference), Evidence(truth, 2.0, 3))
     assert not guard.agrees
     assert "standard error of 2" in guard.reason
+
+
+def test_a_small_run_that_lost_its_way_is_no_alarm():
+    """Of eight rows and a covariance of three scales it ends six nats below, in a tail."""
+    rng = np.random.default_rng(1)
+    mixing = rng.normal(size=(3, 3))
+    y = rng.normal(size=(8, 3)) @ mixing.T
+    with pm.Model() as model:
+        scale = pm.HalfCauchy.dist(2.5, shape=3)
+        factor, _, _ = pm.LKJCholeskyCov("factor", eta=2.0, n=3, sd_dist=scale)
+        mean = pm.Normal("mean", 0, 5, shape=3)
+        pm.MvNormal("y", mean, chol=factor, observed=y)
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    reference = fit_reference(path)
+    guard = check_reference(
+        ReferencePath(path, reference), Evidence(reference.log_evidence, 0.02, 3)
+    )
+    assert guard.log_evidence < reference.log_evidence - 3
+    assert guard.outside > 0.3
+    assert guard.agrees

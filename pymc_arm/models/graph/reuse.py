@@ -122,9 +122,15 @@ def _compile(
     graphs: Sequence[TensorVariable],
     trusted: bool,
 ) -> Program:
+    depends = [not batched.keys().isdisjoint(ancestors([graph])) for graph in graphs]
     own, graphs = fix_shapes(inputs, graphs)
     places = {mine: batched[v] for mine, v in zip(own, inputs, strict=True) if v in batched}
-    many = vectorize_graph(graphs, places) if graphs else []
+    many = list(vectorize_graph(graphs, places)) if graphs else []
+    for number, graph in enumerate(graphs):
+        # A term may have depended on a point by its size alone: it is one number for all points.
+        if depends[number] and places.keys().isdisjoint(ancestors([graph])):
+            size = next(iter(places.values())).shape[0]
+            many[number] = pt.broadcast_to(graph, (size, *graph.shape))
     for variable in ancestors(many):
         # Rewrites join the traces of what they merge; those of some small models double until
         # memory is full.

@@ -89,3 +89,14 @@ def test_models_with_other_data_have_the_density_of_models_written_so(kind, coun
     assert not counted
     for one, other in zip(found, evaluate(build(second)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_a_term_that_depends_on_a_size_alone_is_one_number_for_all_points():
+    x = pt.tensor("x", dtype="float64", shape=(3,))
+    rows = pt.tensor("X", dtype="float64", shape=(None, 3))
+    graphs = [pt.zeros((2,)) + pt.exp(x).shape[0], pt.exp(x)]
+    program = reuse.compile_batched([x], {x: rows}, graphs)
+    size, values = program(np.zeros((4, 3)))
+    assert size.shape == (4, 2)
+    assert (size == 3).all()
+    assert values.shape == (4, 3)

@@ -122,20 +122,19 @@ def _compile(
     graphs: Sequence[TensorVariable],
     trusted: bool,
 ) -> Program:
-    depends = [not batched.keys().isdisjoint(ancestors([graph])) for graph in graphs]
-    own, graphs = fix_shapes(inputs, graphs)
-    places = {mine: batched[v] for mine, v in zip(own, inputs, strict=True) if v in batched}
-    many = list(vectorize_graph(graphs, places)) if graphs else []
-    for number, graph in enumerate(graphs):
+    fixed = fix_shapes(inputs, graphs)
+    many = list(vectorize_graph(fixed, dict(batched))) if graphs else []
+    for number, (graph, before) in enumerate(zip(fixed, graphs, strict=True)):
         # A term may have depended on a point by its size alone: it is one number for all points.
-        if depends[number] and places.keys().isdisjoint(ancestors([graph])):
-            size = next(iter(places.values())).shape[0]
+        alone = batched.keys().isdisjoint(ancestors([graph]))
+        if alone and not batched.keys().isdisjoint(ancestors([before])):
+            size = next(iter(batched.values())).shape[0]
             many[number] = pt.broadcast_to(graph, (size, *graph.shape))
     for variable in ancestors(many):
         # Rewrites join the traces of what they merge; those of some small models double until
         # memory is full.
         variable.tag.trace = []
-    return compile_with_numpy([places.get(v, v) for v in own], *many, trusted=trusted)
+    return compile_with_numpy([batched.get(v, v) for v in inputs], *many, trusted=trusted)
 
 
 def _structure(

@@ -9,11 +9,15 @@ covariance matrix of five scales and ten correlations took 14 s to batch and sim
 from collections.abc import Sequence
 
 import pytensor
-from pytensor.graph.basic import Variable
+import pytensor.tensor as pt
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import toposort
 from pytensor.tensor.basic import infer_shape_db
 from pytensor.tensor.rewriting.basic import topo_constant_folding
 from pytensor.tensor.rewriting.shape import ShapeFeature
+from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.variable import TensorVariable
 
 __all__ = ["fix_shapes"]
@@ -21,8 +25,11 @@ __all__ = ["fix_shapes"]
 
 def fix_shapes(
     inputs: Sequence[Variable], graphs: Sequence[TensorVariable]
-) -> tuple[list[Variable], list[TensorVariable]]:
-    """Return copies of the inputs and of the graphs with numbers in place of shapes.
+) -> list[TensorVariable]:
+    """Return graphs of the same inputs with numbers in place of shapes.
+
+    Nothing else is computed beforehand: PyTensor takes functions of small integers in single
+    precision.
 
     Parameters
     ----------
@@ -35,12 +42,20 @@ def fix_shapes(
     --------
     >>> import pytensor.tensor as pt
     >>> x = pt.tensor("x", dtype="float64", shape=(3,))
-    >>> _, (graph,) = fix_shapes([x], [pt.exp(x).shape[0] * x])
-    >>> [type(v).__name__ for v in graph.owner.inputs]
-    ['TensorConstant', 'TensorVariable']
+    >>> (graph,) = fix_shapes([x], [pt.exp(x).shape])
+    >>> graph.data.tolist()
+    [3]
     """
-    fgraph = FunctionGraph(list(inputs), list(graphs), clone=True, features=[ShapeFeature()])
+    shapes = [node.outputs[0] for node in toposort(graphs) if isinstance(node.op, Shape | Shape_i)]
+    if not shapes:
+        return list(graphs)
+    fgraph = FunctionGraph(list(inputs), shapes, clone=True, features=[ShapeFeature()])
     with pytensor.config.change_flags(optdb__max_use_ratio=10, cxx="", traceback__limit=0):
         infer_shape_db.default_query.rewrite(fgraph)
         topo_constant_folding.rewrite(fgraph)
-    return list(fgraph.inputs), list(fgraph.outputs)
+    known = {
+        shape: pt.constant(found.data, dtype=shape.type.dtype)
+        for shape, found in zip(shapes, fgraph.outputs, strict=True)
+        if isinstance(found, Constant)
+    }
+    return list(clone_replace(list(graphs), known))

@@ -91,7 +91,8 @@ class GPCFamily:
 
 def _match_with_hyperparameters(model: pm.Model, refusal: str) -> Match:
     """Say whether a model that has not one free variable alone is a classifier."""
-    if len(model.free_RVs) < 2:
+    has_labels = any(getattr(rv.owner.op, "name", "") == "bernoulli" for rv in model.observed_RVs)
+    if len(model.free_RVs) < 2 or not has_labels:
         return Match(False, refusal)
     parts = recognize(model)
     if isinstance(parts, str):

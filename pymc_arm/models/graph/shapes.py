@@ -3,7 +3,7 @@
 All inputs of a model have fixed shapes, and so has everything that is computed from them. PyTensor
 batches a graph one operation at a time, and for each shape that it meets in it, it copies and
 simplifies all that leads to it. Here that is done once for the whole graph: the gradient of a
-covariance matrix of five scales and ten correlations took 14 s to batch and simplify, and takes 2.
+covariance matrix of five scales and ten correlations took 14 s to batch and simplify, and takes 3.
 """
 
 from collections.abc import Sequence

@@ -75,7 +75,7 @@ def measure_unseen(
     --------
     >>> import numpy as np
     >>> from pymc_arm.estimation.unseen import measure_unseen
-    >>> measure_unseen(np.full(100, 3.0), np.full(100, 9.0), 3.0, 1000)
+    >>> measure_unseen(np.full(100, 3.0), np.full(100, 12.0), 3.0, 1000)
     Unseen(share=0.0, elsewhere=1.0)
     """
     largest_first = -np.sort(-continued)

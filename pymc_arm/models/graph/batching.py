@@ -20,7 +20,7 @@ from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import CLONE_INNER_GRAPHS, inline_ofg_node
-from pymc_arm.models.graph.unrolling import unroll_draws
+from pymc_arm.models.graph.drawing_loops import DrawingLoop, replace_drawing_loops
 
 __all__ = ["batch_draws", "copy_graphs", "open_graph"]
 
@@ -45,23 +45,36 @@ def batch_draws(
     if len(roots) == len(variables):
         return list(vectorize_graph(outputs, dict(zip(roots, enlarged, strict=True))))
     places = [rv.type() for rv in roots]
-    graphs = _make_followable(clone_replace(outputs, dict(zip(roots, places, strict=True))))
-    replacements = dict(zip(places, enlarged, strict=True))
+    graphs = clone_replace(outputs, dict(zip(roots, places, strict=True)))
+    return _batch(graphs, dict(zip(places, enlarged, strict=True)), size)
+
+
+def _batch(
+    graphs: Sequence[Variable], replacements: dict[Variable, Variable], size: TensorVariable
+) -> list[TensorVariable]:
+    """Return graphs of many draws, with these in place of some of their variables.
+
+    What is drawn and depends on none of them is enlarged.
+    """
+    graphs = _make_followable(graphs, size)
     for node in toposort(graphs):
-        if isinstance(node.op, RandomVariable) and replacements.keys().isdisjoint(
-            ancestors(node.inputs)
-        ):
-            replacements[node.outputs[1]] = change_dist_size(node.outputs[1], (size,), expand=True)
+        if not replacements.keys().isdisjoint(ancestors(node.inputs)):
+            continue
+        if isinstance(node.op, RandomVariable):
+            larger = change_dist_size(node.outputs[1], (size,), expand=True)
+            replacements |= dict(zip(node.outputs, larger.owner.outputs, strict=True))
+        elif isinstance(node.op, DrawingLoop):
+            loop = node.op.batched(node.inputs, node)
+            replacements |= dict(zip(node.outputs, loop.outputs, strict=True))
     return list(vectorize_graph(graphs, replacements))
 
 
-def _make_followable(graphs: Sequence[TensorVariable]) -> list[TensorVariable]:
+def _make_followable(graphs: Sequence[Variable], size: TensorVariable) -> list[TensorVariable]:
     """Rewrite graphs, in place, into operations that PyTensor can batch."""
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
-    fgraph = FunctionGraph(inputs, list(graphs), clone=False)
+    fgraph = FunctionGraph([*inputs, size], list(graphs), clone=False)
     in2out(open_graph).rewrite(fgraph)
-    in2out(unroll_draws, ignore_newtrees=True).rewrite(fgraph)
-    in2out(open_graph).rewrite(fgraph)
+    in2out(replace_drawing_loops(size, _batch), ignore_newtrees=True).rewrite(fgraph)
     for rewriter in (_spread_parameters, _name_the_index):
         in2out(rewriter, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)

@@ -6,7 +6,6 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_arm.models.graph.unrolling import MOST_STEPS
 from pymc_arm.models.graph_sampler import GraphSampler
 
 STEPS = 6
@@ -45,8 +44,29 @@ def test_a_walk_is_drawn_for_all_at_once():
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_long_walk_is_drawn_one_at_a_time():
-    scale, walk = make_walk(MOST_STEPS + 1)
-    sampler = GraphSampler([scale, walk], [scale, walk])
-    sampler.draw_graphs(np.random.default_rng(1), 2)
-    assert sampler.one_by_one
+def test_a_long_autoregression_is_drawn_for_all_at_once():
+    """The variance at the end is that of the stationary distribution, within 5 standard errors."""
+    with pm.Model():
+        weight = pm.Uniform("weight", 0.3, 0.5)
+        start = pm.Normal.dist(0, 1)
+        states = pm.AR("states", rho=[weight], sigma=0.5, init_dist=start, steps=400)
+        sampler = GraphSampler([weight, states], [weight, states])
+        weights, draws = sampler.draw_graphs(np.random.default_rng(1), 3000)
+    assert not sampler.one_by_one
+    assert draws.shape == (3000, 401)
+    noise = (draws[:, 1:] - weights[:, None] * draws[:, :-1]) / 0.5
+    assert abs((noise**2).mean() - 1) < 5 * np.sqrt(2 / noise.size)
+    assert abs(np.mean(noise[:, 1:] * noise[:, :-1])) < 5 / np.sqrt(noise.size)
+    assert abs(np.mean(noise[1:, 5] * noise[:-1, 5])) < 5 / np.sqrt(len(noise))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_loop_that_depends_on_nothing_is_drawn_anew_for_each():
+    with pm.Model():
+        other = pm.Normal("other")
+        states = pm.AR("states", rho=[0.5], sigma=1, init_dist=pm.Normal.dist(0, 1), steps=5)
+        sampler = GraphSampler([other, states, other + states], [other, states])
+        others, draws, sums = sampler.draw_graphs(np.random.default_rng(1), 50)
+    assert not sampler.one_by_one
+    assert all(len(np.unique(column)) == 50 for column in draws.T)
+    np.testing.assert_allclose(sums, others[:, None] + draws)

@@ -18,10 +18,14 @@ import numpy as np
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.replace import graph_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import basic as scalar
 from pytensor.scalar import math as special
+from pytensor.tensor.basic import Join, MakeVector
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.math import Sum
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import Subtensor
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.estimation.climbs import climb
@@ -37,6 +41,8 @@ MOST_BRANCHES = 32
 # With fewer coordinates than this, prior draws show what there is, and the values of discrete
 # variables are not climbed one by one: another gradient takes half a second to compile.
 SMALLEST_DIMENSION = 3
+# Operations that move or add elements, and do nothing else to them.
+REARRANGING = (DimShuffle, Sum, Reshape, SpecifyShape, Join, MakeVector)
 # Climbs of a branch: from the middle of the prior and from some of its draws. A branch is a single
 # density in all that was seen, and one start would do.
 STARTS = 4
@@ -141,17 +147,42 @@ def _climb(
 def find_mixtures(graphs: Sequence[TensorVariable]) -> list[Mixture]:
     """Return the logarithms of sums in graphs that are a single number, the outermost first.
 
-    They have the forms of :mod:`pymc_arm.models.stable_logarithms`.
+    They have the forms of :mod:`pymc_arm.models.stable_logarithms`, and are added to the
+    log-density as they are: the logarithm of a sum that makes the parts of a simplex add up to one
+    is no mixture.
     """
     found: list[Mixture] = []
     inside: set[Variable] = set()
-    variables = [v for v in ancestors(graphs) if v.owner is not None]
+    added = _added(graphs)
+    variables = [v for v in ancestors(graphs) if v.owner is not None and v in added]
     for variable in variables:
         if variable in inside or not _is_single(variable):
             continue
         branches = list(_open(variable, inside))
         if len(branches) > 1 and all(_is_alike(branch, variable) for branch in branches):
             found.append(Mixture(variable, branches))
+    return found
+
+
+def _added(graphs: Sequence[Variable]) -> set[Variable]:
+    """Return what is added up to graphs, itself or its elements, without a factor."""
+    found: set[Variable] = set()
+    waiting = list(graphs)
+    while waiting:
+        variable = waiting.pop()
+        if variable in found:
+            continue
+        found.add(variable)
+        node = variable.owner
+        if node is None:
+            continue
+        kind = scalar_kind(node)
+        if isinstance(node.op, REARRANGING) or kind in (scalar.Add, scalar.Identity):
+            waiting += node.inputs
+        elif kind is scalar.Switch:
+            waiting += node.inputs[1:]
+        elif isinstance(node.op, CheckAndRaise | Subtensor) or kind is scalar.Sub:
+            waiting += node.inputs[:1]
     return found
 
 

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 import pymc_arm
 from pymc_arm._compat import get_group
+from pymc_arm.models.branches import find_mixtures
 from pymc_arm.models.compiled import compile_model
 
 SIZE = 3
@@ -102,3 +103,14 @@ def test_a_narrow_mode_beside_a_wide_one_is_weighed(size, widths):
         ((first[:, None] - centers) ** 2).sum(axis=2) / width**2 + 2 * size * np.log(width), axis=1
     )
     np.testing.assert_allclose(np.bincount(nearest, minlength=count) / len(first), shares, atol=0.1)
+
+
+def test_the_parts_of_a_simplex_are_no_branches():
+    """What makes them add up to one is the logarithm of a sum, and not added to the density."""
+    with pm.Model() as model:
+        weights = pm.Dirichlet("weights", np.ones(3))
+        means = pm.Normal("means", 0, 10, shape=3)
+        parts = pm.Normal.dist(means, 1.0)
+        pm.Mixture("y", w=weights, comp_dists=parts, observed=[-5.0, 0.0, 5.0, 6.0])
+    _, pieces = compile_model(model).density.gradient.graphs
+    assert not find_mixtures(pieces)

@@ -153,7 +153,8 @@ def move(
         # At a rate near zero the step is five times too long or more; near the aim it hardly moves.
         step *= float(np.exp(np.clip(1.5 * (rate - ACCEPTANCE), -1.2, 0.2)))
         if rate > 0.5 and number > 1 and memory > 0.6 * latest:
-            length *= 1.4  # the target is wider somewhere than the coordinates say
+            # The target is wider somewhere than the coordinates say.
+            length = min(1.4 * length, MOST_STEPS * step)
     rate = float(np.mean(rates))
     return Sweeps(
         points, values, gradients, rate, memory, number, evaluations, step, length, metrics

@@ -108,6 +108,8 @@ class _Loop:
         Whether arrays have a first axis for particles.
     """
 
+    is_loop = True
+
     def __init__(self, scan: Scan, step: Program, same: Sequence[bool], batched: bool) -> None:
         info = scan.info
         self._step, self._same, self._batched = step, list(same), batched

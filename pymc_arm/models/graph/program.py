@@ -15,6 +15,12 @@ __all__ = ["ArrayFunction", "Instruction", "Program", "execute", "serialized", "
 ArrayFunction = Callable[..., Any]
 
 
+# What an element counts where a program has a loop over steps: its time goes into calls, one for
+# each operation of each step, and the more points share them the better. 416 steps of a hidden
+# Markov model, 250 points: 301 ms in parts that fit into the cache, and 91 in one.
+LOOP_SHARE = 16
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One array operation: where its arguments and results are, and what it is the last to use."""
@@ -84,7 +90,8 @@ class Program:
     def elements_per_point(self, *inputs: np.ndarray) -> int:
         """Return the size of the largest array that an operation makes, for each point.
 
-        It is the difference between two points and one: what is the same for all does not grow.
+        It is the difference between two points and one: what is the same for all does not grow. Of
+        a program with a loop over steps it is a part of that (``LOOP_SHARE``).
         """
         sizes = []
         for count in (1, 2):
@@ -98,7 +105,9 @@ class Program:
                     for used in instruction.done:
                         values[used] = None
             sizes.append(np.concatenate([np.zeros(1, int), *own]))
-        return int(np.max(sizes[1] - sizes[0], initial=1))
+        largest = int(np.max(sizes[1] - sizes[0], initial=1))
+        loops = any(getattr(i.execute, "is_loop", False) for i in self.instructions)
+        return max(1, largest // LOOP_SHARE) if loops else largest
 
     def _load(
         self, size: int, constants: Mapping[int, Any], instructions: Sequence[Instruction]

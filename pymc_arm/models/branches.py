@@ -33,6 +33,7 @@ from pymc_arm.models.density import Density, LogDensity
 from pymc_arm.models.elimination.density import EliminatedDensity
 from pymc_arm.models.graph.forms import scalar_kind
 from pymc_arm.models.graph.gradient import Gradient
+from pymc_arm.models.graph.loops import has_loop
 
 __all__ = ["branch_summits", "find_mixtures"]
 
@@ -84,6 +85,10 @@ def _summits_of_branches(density: LogDensity) -> np.ndarray:
     selections: list[tuple[list[int], list[int]]] = []
     sizes = list(lengths)
     for total, branches in find_mixtures(pieces):
+        # The last of many sums: all others are inside of the loop. Another gradient of a hidden
+        # Markov model takes 10 s.
+        if has_loop([total]):
+            continue
         own = [n for n, piece in enumerate(pieces) if total in ancestors([piece])]
         for branch in branches[: MOST_BRANCHES - len(selections)]:
             replaced = graph_replace([pieces[n] for n in own], {total: branch}, strict=False)

@@ -44,7 +44,7 @@ from pymc_arm.running.given import Given
 from pymc_arm.running.options import Options
 from pymc_arm.running.processors import available_cores
 from pymc_arm.running.renewal import Renewal
-from pymc_arm.running.updated import carry_draws, effective_number
+from pymc_arm.running.updated import carry_draws
 from pymc_arm.wrapped import finish_as_given
 
 __all__ = ["update"]
@@ -328,7 +328,7 @@ def _check_distinct(given: Given, layout: Layout) -> None:
 
 def _check_log_evidence(given: Given, earlier: Evidence, old: _OldDensity) -> None:
     """Refuse a result whose log Z is not that of the old data, as far as its draws can tell."""
-    share = effective_number(given) / given.size
+    share = given.effective / given.size
     found = reciprocal_estimate(old.points, old.values, share * len(old.points))
     difference = abs(found.log_evidence - earlier.log_evidence)
     error = float(np.hypot(found.standard_error, earlier.standard_error))

@@ -6,6 +6,7 @@ refining (:mod:`pymc_arm.estimation.refine`). Draws that follow each other are a
 count as families do, so that the error of the bridge is that of batch means.
 """
 
+import functools
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ from pymc_arm.running.refining import (
 from pymc_arm.running.run import Outcome
 from pymc_arm.running.summary import RunSummary
 
-__all__ = ["MOST_COLUMNS", "Given", "Part", "bridge_draws", "cut_draws"]
+__all__ = ["Given", "Part", "bridge_draws", "cut_draws"]
 
 # A single chain is cut in so many parts, and more chains than this share parts: each part costs a
 # fit, and the error of their mean hardly gains from more than eight.
@@ -85,6 +86,15 @@ class Given:
     def size(self) -> int:
         """The number of draws, of all chains."""
         return int(self.points.shape[0] * self.points.shape[1])
+
+    @functools.cached_property
+    def effective(self) -> float:
+        """How many independent draws they are worth by their autocorrelation."""
+        dimension = self.points.shape[2]
+        some = np.unique(np.linspace(0, dimension - 1, MOST_COLUMNS).astype(int))
+        sizes = effective_sizes(self.points[:, :, some])
+        by_columns = float(np.nanmin(sizes)) if np.isfinite(sizes).any() else float(self.size)
+        return min(by_columns, float(self.size))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ from pymc_arm.algorithm.state import Run, State
 from pymc_arm.errors import DrawsError
 from pymc_arm.estimation.bridge import worth
 from pymc_arm.estimation.carried import LARGEST_MEMORY
-from pymc_arm.estimation.convergence import effective_sizes
 from pymc_arm.estimation.estimate import Evidence, pool_bridges, stands
 from pymc_arm.estimation.ladder import bridge_ladder
 from pymc_arm.estimation.modes import search_modes
@@ -40,7 +39,7 @@ from pymc_arm.estimation.refine import refine_chains
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
-from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws, summarize_parts
+from pymc_arm.running.given import Given, Part, cut_draws, summarize_parts
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.refining import bridge_mapper, describe_modes, draw_prior
 from pymc_arm.running.renewal import Renewal
@@ -54,7 +53,7 @@ from pymc_arm.running.weighted import (
     single_step,
 )
 
-__all__ = ["carry_draws", "effective_number"]
+__all__ = ["carry_draws"]
 
 # Fewer independent draws than this, or than so many a dimension, are not enough to fit q to.
 FEWEST_FITTED, FEWEST_PER_DIMENSION = 100, 5
@@ -64,15 +63,6 @@ THRESHOLD = 0.5
 # Ways that keep the draws, so that errors of one update and the next are not independent.
 KEEPING = ("weights", "moments")
 SETTINGS = Settings(threshold=THRESHOLD, max_rounds=0, resample_threshold=1.0)
-
-
-def effective_number(given: Given) -> float:
-    """Return how many independent draws the given ones are worth by their autocorrelation."""
-    dimension = given.points.shape[2]
-    some = np.unique(np.linspace(0, dimension - 1, MOST_COLUMNS).astype(int))
-    sizes = effective_sizes(given.points[:, :, some])
-    by_columns = float(np.nanmin(sizes)) if np.isfinite(sizes).any() else float(given.size)
-    return min(by_columns, float(given.size))
 
 
 def carry_draws(
@@ -109,7 +99,7 @@ def carry_draws(
     DrawsError
         If the new data are impossible at all of the draws.
     """
-    effective = effective_number(given)
+    effective = given.effective
     parts = [_with_copies(part) for part in cut_draws(given, effective)]
     ratios = [path.log_ratio(part.points) for part in parts]
     if whole is not None and not all(np.isfinite(ratio).all() for ratio in ratios):

@@ -71,7 +71,8 @@ class Start:
     """The old draws in parts, log f - log f_old at them, and log Z of the old data.
 
     ``independent`` is how many independent draws they are worth, all together, and ``dependence``
-    how many draws make an independent one, besides what their families tell.
+    how many draws make an independent one, besides what their families tell. ``matched`` says that
+    the draws were moved, and that the ratios are the weights of where they are now.
     """
 
     parts: Sequence[Part]
@@ -79,6 +80,7 @@ class Start:
     log_evidence: float
     independent: float
     dependence: float
+    matched: bool = False
 
     @property
     def size(self) -> int:
@@ -163,7 +165,7 @@ def match_moments(path: Any, start: Start) -> Start:
             points = move.mean + (part.points - move.origin) @ move.factor.T
             parts.append(Part(points, part.blocks))
             ratios.append(path.log_density(points) + move.log_volume - before[number])
-        moved = replace(best, parts=parts, log_ratios=ratios)
+        moved = replace(best, parts=parts, log_ratios=ratios, matched=True)
         if moved.effective_fraction > best.effective_fraction:
             best = moved
         if best.effective_fraction >= GOOD_FRACTION:

@@ -33,8 +33,9 @@ _log = logging.getLogger("pymc")
 COMPARED = 20
 # With more rows than this slices are pushed to the data, so that new rows are evaluated alone. These
 # rewrites take 0.1 (logistic regression) to 0.4 CPU seconds (Student-t), and 4000 draws of an old
-# row 0.0002 and 0.00005: they pay from 500 to 8000 rows on.
-MANY_ROWS = 3000
+# row 0.0002 and 0.00005, once for weights and three times where moments are matched: they pay from
+# 200 to 8000 rows on.
+MANY_ROWS = 1000
 
 
 class QuickPath(TwoDensities):

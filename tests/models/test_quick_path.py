@@ -64,7 +64,7 @@ def prior_draws(model, size=50):
     )
 
 
-@pytest.mark.parametrize("many_rows", [0, 3000])
+@pytest.mark.parametrize("many_rows", [0, 1000])
 @pytest.mark.parametrize("name", MODELS)
 def test_densities_are_those_of_the_whole_path(name, many_rows, monkeypatch):
     monkeypatch.setattr(module, "MANY_ROWS", many_rows)

@@ -31,10 +31,10 @@ _log = logging.getLogger("pymc")
 
 # Draws at which the density is compared with PyTensor's own function.
 COMPARED = 20
-# With more rows than this slices are pushed to the data, so that new rows are evaluated alone. These
-# rewrites take 0.1 (logistic regression) to 0.4 CPU seconds (Student-t), and 4000 draws of an old
-# row 0.0002 and 0.00005, once for weights and three times where moments are matched: they pay from
-# 200 to 8000 rows on.
+# With more rows than this slices are pushed to the data, so that new rows are evaluated alone.
+# These rewrites take 0.1 (logistic regression) to 0.4 CPU seconds (Student-t), and 4000 draws of an
+# old row 0.0002 and 0.00005, once for weights and three times where moments are matched: they pay
+# from 200 to 8000 rows on.
 MANY_ROWS = 1000
 
 

@@ -15,6 +15,7 @@ MODULES = (
     "nuts",
     "evidence",
     "evidence_failures",
+    "evidence_large",
     "update",
     "bias",
     "exploring_bias",

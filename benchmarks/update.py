@@ -156,6 +156,20 @@ def _large_logistic(rng: np.random.Generator, rows: int, columns: int) -> list[p
     return models
 
 
+def _heavy_tails(rng: np.random.Generator, rows: int, columns: int) -> list[pm.Model]:
+    """Return a regression with Student-t noise, whose runs take longer than compiling it."""
+    x = rng.normal(size=(rows, columns))
+    y = x @ rng.normal(0.0, 0.5, columns) + 0.7 * rng.standard_t(4.0, rows)
+    models = []
+    for count in (rows * 10 // 11, rows):
+        with pm.Model() as model:
+            b = pm.Normal("b", 0.0, 1.0, shape=columns)
+            scale, freedom = pm.HalfNormal("scale", 1.0), pm.Gamma("freedom", 2.0, 0.1)
+            pm.StudentT("y", nu=freedom, mu=x[:count] @ b, sigma=scale, observed=y[:count])
+        models.append(model)
+    return models
+
+
 def _groups(rng: np.random.Generator, rows: int, groups: int, slopes: bool) -> list[pm.Model]:
     group, x = rng.integers(0, groups, rows), rng.normal(size=rows)
     effects = rng.normal(size=(2, groups)) * np.array([[1.0], [0.5 if slopes else 0.0]])
@@ -178,6 +192,7 @@ def _groups(rng: np.random.Generator, rows: int, groups: int, slopes: bool) -> l
 LARGE: dict[str, Callable[[np.random.Generator], list[pm.Model]]] = {
     "logistic, 500 rows, 8 columns": lambda rng: _large_logistic(rng, 500, 8),
     "logistic, 5000 rows, 8 columns": lambda rng: _large_logistic(rng, 5000, 8),
+    "heavy tails, 3000 rows, 12 columns": lambda rng: _heavy_tails(rng, 3000, 12),
     "20 groups, 1000 rows": lambda rng: _groups(rng, 1000, 20, slopes=False),
     "15 groups with slopes, 600 rows": lambda rng: _groups(rng, 600, 15, slopes=True),
 }

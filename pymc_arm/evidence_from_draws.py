@@ -32,6 +32,8 @@ from pymc_arm.models.reference import (
     check_reference,
     fit_reference_to_draws,
 )
+from pymc_arm.models.reference.choose import FEWEST_OF_FIELD
+from pymc_arm.models.reference.from_draws import find_field_path
 from pymc_arm.results import make_inference_tree
 from pymc_arm.running.backends import make_runner
 from pymc_arm.running.given import Given, bridge_draws
@@ -130,9 +132,8 @@ def evidence(
         float(read_attributes(idata).get("independent_draws", np.nan)),
     )
     rng = np.random.default_rng(random_seed)
-    outcome = bridge_draws(model_path, given, rng, cores or available_cores())
-    bridges = [chain.refined for chain in outcome.chains if chain.refined is not None]
-    if path and not stands(bridges):
+    outcome = _by_bridge(model_path, given, rng, cores or available_cores())
+    if path and not _holds(outcome):
         outcome = _by_path(model_path, given, outcome, options, rng)
     coords, dims = coords_and_dims(model)
     result = make_inference_tree(
@@ -196,6 +197,25 @@ def _check_space(path: ModelPath) -> None:
             "depend on each other, or are all there is. pymc_arm.sample(model) takes them one by "
             "one."
         )
+
+
+def _holds(outcome: Outcome) -> bool:
+    """Whether the bridges of all parts can be trusted."""
+    return stands([chain.refined for chain in outcome.chains if chain.refined is not None])
+
+
+def _by_bridge(path: ModelPath, given: Given, rng: np.random.Generator, workers: int) -> Outcome:
+    """Bridge the draws to q, in the coordinates of a Gaussian field where there is one.
+
+    As in a run, a field of few coordinates is tried where q fits badly without.
+    """
+    field = find_field_path(path)
+    if field is None:
+        return bridge_draws(
+            path, given, rng, workers, otherwise=lambda: find_field_path(path, FEWEST_OF_FIELD)
+        )
+    outcome = bridge_draws(path, given, rng, workers, field)
+    return outcome if _holds(outcome) else bridge_draws(path, given, rng, workers)
 
 
 def _by_path(

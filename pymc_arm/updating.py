@@ -1,5 +1,7 @@
 """``update``: yesterday's result and today's model, which has more data."""
 
+import functools
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,20 +26,30 @@ from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.reciprocal import reciprocal_estimate
 from pymc_arm.models.appended import REMEDY, Rows, find_rows, find_terms
 from pymc_arm.models.bambi import undo_bambi
+from pymc_arm.models.checks import shape_of
 from pymc_arm.models.compiled import ModelPath, compile_model
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.given_data import check_data
 from pymc_arm.models.given_draws import read_draws
-from pymc_arm.models.update_path import UpdatePath, path_from_model, path_from_rows
+from pymc_arm.models.quick_path import QuickPath, quick_path
+from pymc_arm.models.terms import Layout
+from pymc_arm.models.update_path import (
+    TwoDensities,
+    UpdatePath,
+    path_from_model,
+    path_from_rows,
+)
 from pymc_arm.results import make_inference_tree
 from pymc_arm.running.given import Given
 from pymc_arm.running.options import Options
 from pymc_arm.running.processors import available_cores
 from pymc_arm.running.renewal import Renewal
-from pymc_arm.running.updated import carry_draws, effective_number
+from pymc_arm.running.updated import carry_draws
 from pymc_arm.wrapped import finish_as_given
 
 __all__ = ["update"]
+
+_log = logging.getLogger("pymc")
 
 # Fewer different draws than this, or than this share of them, are a cloud that was lost.
 FEWEST_DISTINCT, SMALLEST_SHARE = 100, 0.05
@@ -121,30 +133,27 @@ def update(
     renewal: Renewal | None = None
     if previous is None:
         rows = find_rows(idata, model)
-        whole = compile_model(model, backend=backend)
-        assert isinstance(whole.density, LogDensity)
-        path = path_from_rows(whole, find_terms(whole.density, rows))
-        renewal = _renewal(attributes, earlier, whole.density, rows)
+        whole = functools.cache(lambda: _path_of_rows(model, rows, backend))
+        quick = quick_path(model, draws, rows) if backend in (None, "numpy") else None
+        path, given = _begin(draws, model, quick, whole, earlier, attributes)
+        assert isinstance(path.density, LogDensity)
+        renewal = _renewal(attributes, earlier, path.density, rows)
     else:
         if is_wrapper(previous):
             draws, previous = undo_bambi(draws, previous)
         previous = find_model(previous)
         check_data(idata, previous)
-        whole = compile_model(model, backend=backend)
-        path = path_from_model(whole, _same_space(whole, previous, backend))
-    old = _OldDensity(path)
-    given = _read(draws, model, path, old, attributes)
-    _check_distinct(given, path)
-    _check_log_evidence(given, path, earlier, old)
+        whole = functools.cache(lambda: _path_of_models(model, previous, backend))
+        path, given = _begin(draws, model, None, whole, earlier, attributes)
     rng = np.random.default_rng(options.random_seed)
-    outcome = carry_draws(path, given, earlier, rng, cores or available_cores(), renewal)
+    outcome = carry_draws(path, given, earlier, rng, cores or available_cores(), renewal, whole)
     coords, dims = coords_and_dims(model)
     result = make_inference_tree(
         outcome.chains,
         outcome.estimates,
         {
             **outcome.summary.to_attrs(),
-            **whole.describe_model(),
+            **path.describe_model(),
             "family": "generic",
             "previous_verdict": str(attributes.get("verdict", "ok")),
             "updates": int(attributes.get("updates", 0)) + 1,
@@ -196,7 +205,7 @@ def _check_free(draws: xr.Dataset, model: pm.Model) -> None:
         if rv.name not in draws:
             continue
         old = draws[rv.name].shape[2:]
-        new = _shape(rv)
+        new = shape_of(rv)
         grown = len(old) == len(new) and all(a <= b for a, b in zip(old, new, strict=True))
         if grown and old != new:
             raise DrawsError(
@@ -206,9 +215,32 @@ def _check_free(draws: xr.Dataset, model: pm.Model) -> None:
             )
 
 
-def _shape(rv: Any) -> tuple[int, ...]:
-    known = rv.type.shape
-    return known if None not in known else tuple(int(size) for size in rv.shape.eval())
+def _path_of_rows(model: pm.Model, rows: Mapping[str, Rows], backend: str | None) -> UpdatePath:
+    path = compile_model(model, backend=backend)
+    assert isinstance(path.density, LogDensity)
+    return path_from_rows(path, find_terms(path.density, rows))
+
+
+def _path_of_models(model: pm.Model, previous: pm.Model, backend: str | None) -> UpdatePath:
+    path = compile_model(model, backend=backend)
+    return path_from_model(path, _same_space(path, previous, backend))
+
+
+def _begin(
+    draws: xr.Dataset,
+    model: pm.Model,
+    quick: QuickPath | None,
+    whole: Callable[[], UpdatePath],
+    earlier: Evidence,
+    attributes: Mapping[str, Any],
+) -> tuple[QuickPath | UpdatePath, Given]:
+    """Return a path that suits the draws, and these: whatever is refused, by the whole path."""
+    if quick is not None:
+        try:
+            return quick, _read(draws, model, quick, earlier, attributes)
+        except DrawsError as error:
+            _log.info("pymc_arm: compiled as a whole: %s", error)
+    return whole(), _read(draws, model, whole(), earlier, attributes)
 
 
 def _same_space(path: ModelPath, previous: pm.Model, backend: str | None) -> ModelPath:
@@ -246,7 +278,7 @@ def _renewal(
 class _OldDensity:
     """The density of the old data at some of the draws: all of them would take too long."""
 
-    def __init__(self, path: UpdatePath) -> None:
+    def __init__(self, path: TwoDensities) -> None:
         self._path = path
         self.points, self.values = np.empty((0, 0)), np.empty(0)
 
@@ -263,22 +295,26 @@ class _OldDensity:
 def _read(
     draws: xr.Dataset,
     model: pm.Model,
-    path: UpdatePath,
-    old: _OldDensity,
+    path: QuickPath | UpdatePath,
+    earlier: Evidence,
     attributes: Mapping[str, Any],
 ) -> Given:
-    points = read_draws(draws, model, path, old)
-    layout = path.plan.layout
-    return Given(
-        points,
+    """Return the draws as points, or refuse them."""
+    old, layout = _OldDensity(path), path.layout
+    given = Given(
+        read_draws(draws, model, path, old),
         [layout.label(k) for k in range(layout.dimension)],
         independent=float(attributes.get("independent_draws", np.nan)),
     )
+    _check_distinct(given, layout)
+    if not layout.discrete.any():
+        _check_log_evidence(given, earlier, old)
+    return given
 
 
-def _check_distinct(given: Given, path: UpdatePath) -> None:
+def _check_distinct(given: Given, layout: Layout) -> None:
     """Refuse a cloud of copies of a few draws."""
-    continuous = ~path.plan.layout.discrete
+    continuous = ~layout.discrete
     if not continuous.any():
         return
     points = given.points.reshape(given.size, -1)[:, continuous]
@@ -290,13 +326,9 @@ def _check_distinct(given: Given, path: UpdatePath) -> None:
         )
 
 
-def _check_log_evidence(
-    given: Given, path: UpdatePath, earlier: Evidence, old: _OldDensity
-) -> None:
+def _check_log_evidence(given: Given, earlier: Evidence, old: _OldDensity) -> None:
     """Refuse a result whose log Z is not that of the old data, as far as its draws can tell."""
-    if path.plan.layout.discrete.any():
-        return
-    share = effective_number(given) / given.size
+    share = given.effective / given.size
     found = reciprocal_estimate(old.points, old.values, share * len(old.points))
     difference = abs(found.log_evidence - earlier.log_evidence)
     error = float(np.hypot(found.standard_error, earlier.standard_error))

@@ -1,4 +1,4 @@
-"""More data than yesterday: against exact answers, by each of the three ways, and what is refused.
+"""More data than yesterday: against exact answers, by each of the four ways, and what is refused.
 
 Comparisons are in standard errors, with a false alarm of a fixed seed once in a thousand or less.
 """
@@ -18,7 +18,7 @@ from pymc_arm import DrawsError, TrustWarning
 from pymc_arm._compat import get_group, load, make_tree
 from pymc_arm.comparison import read_evidence
 from pymc_arm.estimation.carried import Carried, judge_carried
-from pymc_arm.running import updated
+from pymc_arm.running import updated, weighted
 
 OPTIONS = {"random_seed": 1, "progressbar": False, "cores": 1}
 ROWS = np.random.default_rng(3).normal(1.0, 1.0, 66)
@@ -97,10 +97,11 @@ def z_score(result, exact):
 
 
 def only(way, monkeypatch):
-    """Leave one of the three ways."""
+    """Leave one of the four ways."""
     if way != "weights":
-        monkeypatch.setattr(updated, "ENOUGH_SHARE", np.inf)
-        monkeypatch.setattr(updated, "ENOUGH", np.inf)
+        monkeypatch.setattr(
+            weighted.Start, "suffices", property(lambda own: own.matched and way == "moments")
+        )
     if way == "moves":
         monkeypatch.setattr(updated, "FEWEST_FITTED", np.inf)
 
@@ -115,7 +116,7 @@ def result(model):
     return update(normal_result(), model)
 
 
-@pytest.mark.parametrize("way", ["weights", "q", "moves"])
+@pytest.mark.parametrize("way", ["weights", "moments", "q", "moves"])
 def test_each_way_is_right(way, model, monkeypatch):
     only(way, monkeypatch)
     found = update(normal_result(), model)
@@ -135,7 +136,7 @@ def test_each_way_is_right(way, model, monkeypatch):
 
 
 @pytest.mark.one_version
-@pytest.mark.parametrize("way", ["weights", "q", "moves"])
+@pytest.mark.parametrize("way", ["weights", "moments", "q", "moves"])
 def test_errors_are_right(way, model, monkeypatch):
     """The standard deviation of 20 z-scores is within 0.6 and 1.55, but once in a thousand."""
     only(way, monkeypatch)
@@ -151,7 +152,7 @@ def test_errors_are_right(way, model, monkeypatch):
 @pytest.mark.one_version
 def test_autocorrelated_draws_have_larger_errors(model, monkeypatch):
     """AR(1) draws of coefficient 0.9 are worth a nineteenth of their number."""
-    monkeypatch.setattr(updated, "ENOUGH", 0)
+    monkeypatch.setattr(weighted, "ENOUGH", 0)
     rng, noise = np.random.default_rng(1), np.sqrt(1 - 0.81)
     shocks = rng.normal(size=(4, 4000))
     chain = scipy.signal.lfilter([noise], [1.0, -0.9], shocks, axis=1)
@@ -223,6 +224,48 @@ def test_errors_of_updates_by_weights_hang_together():
         apart.append(z[-1] * read_evidence(found).standard_error / np.sqrt(variance))
     assert 0.63 < np.std(z, ddof=1) < 1.4
     assert np.std(apart, ddof=1) > 1.3 * np.std(z, ddof=1)
+
+
+@pytest.mark.one_version
+def test_moments_in_a_row():
+    """Four updates by a tenth of the rows, in nine dimensions, where weights lose the draws."""
+    rng = np.random.default_rng(6)
+    design = rng.normal(size=(150, 8))
+    rows = design @ rng.normal(size=8) + rng.normal(size=150)
+
+    def build(count):
+        with pm.Model() as model:
+            slopes = pm.Normal("slopes", 0.0, 1.0, shape=8)
+            mean = pm.Normal("mean", 0.0, 1.0)
+            pm.Normal("y", mean + design[:count] @ slopes, 1.0, observed=rows[:count])
+        return model
+
+    def posterior(count):
+        whole = np.column_stack([design[:count], np.ones(count)])
+        precision = np.eye(9) + whole.T @ whole
+        covariance = np.eye(count) + whole @ whole.T
+        center = np.linalg.solve(precision, whole.T @ rows[:count])
+        log_evidence = stats.multivariate_normal.logpdf(rows[:count], np.zeros(count), covariance)
+        return center, np.linalg.cholesky(np.linalg.inv(precision)), log_evidence
+
+    z, ways = [], set()
+    for seed in range(4):
+        center, factor, log_evidence = posterior(75)
+        noise = np.random.default_rng([7, seed]).normal(size=(4, 1000, 9))
+        draws = center + noise @ factor.T
+        found = exact_result(
+            {"slopes": draws[..., :8], "mean": draws[..., 8]}, log_evidence, {"y": rows[:75]}
+        )
+        for number, count in enumerate((90, 108, 128, 150)):
+            found = update(found, build(count), random_seed=[seed, number])
+            ways.add(found.attrs["updated_by"])
+        z.append(z_score(found, posterior(150)[2]))
+        values = get_group(found, "posterior")["slopes"].values.reshape(-1, 8)
+        width = np.sqrt(np.diag(posterior(150)[1] @ posterior(150)[1].T))[:8]
+        error = width / np.sqrt(found.attrs["independent_draws"])
+        assert (np.abs(values.mean(axis=0) - posterior(150)[0][:8]) < 4 * error).all()
+    assert "moments" in ways
+    assert np.abs(z).max() < 4
 
 
 def test_data_that_was_set(tmp_path):
@@ -359,7 +402,7 @@ def test_other_functions_take_it(model, result, tmp_path):
     assert get_group(result, "observed_data")["y"].size == len(ROWS)
 
 
-@pytest.mark.parametrize("way", ["weights", "q", "moves"])
+@pytest.mark.parametrize("way", ["weights", "moments", "q", "moves"])
 def test_one_seed_one_answer(way, model, monkeypatch):
     only(way, monkeypatch)
     draws = normal_result(shape=(4, 250))

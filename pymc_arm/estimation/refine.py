@@ -13,7 +13,8 @@ right family, its error is linear in the draws it was fitted to, and the error o
 bilinear in those and in the draws that judge it: each pair of draws is counted twice, once in each
 role, and the error of the mean over chains has twice the variance that independent bridges would
 have. Hence the variance from the draws of the posterior is counted twice; that from the draws of q,
-which are independent, is not.
+which are independent, is not. A q that was made without any draws
+(:class:`~pymc_arm.estimation.spaces.HasDensity`) judges all of them, and nothing is counted twice.
 
 Where q fits, draws of it are worth as much as particles, and cost one evaluation instead of a whole
 path. So there are many of them, and the bridge comes close to importance sampling, with the
@@ -37,7 +38,7 @@ from pymc_arm.algorithm.resampling import log_mean_exp, log_sum_exp, multinomial
 from pymc_arm.estimation.approximation import Approximation, Combined, fit
 from pymc_arm.estimation.bridge import Bridge, bridge, importance, sides_differ
 from pymc_arm.estimation.modes import Summit
-from pymc_arm.estimation.spaces import RefinementSpace
+from pymc_arm.estimation.spaces import HasDensity, RefinementSpace
 
 __all__ = ["refine_chains"]
 
@@ -109,7 +110,8 @@ def refine_chains(
         others = join([c for k, c in enumerate(some) if k != number])
         rng, own = generators[number], founders[number]
         found = _fit_and_bridge(space, clouds[number], others, rng, own)
-        found = replace(found, variance=found.variance + found.cloud_variance)
+        if not isinstance(space, HasDensity):
+            found = replace(found, variance=found.variance + found.cloud_variance)
         return _with_modes(spaces[0], found, clouds[number], others, rng, own, modes)
 
     return (
@@ -284,7 +286,9 @@ def _overflows(points: np.ndarray) -> bool:
 
 
 def _fit(space: RefinementSpace, others: Any, rng: np.random.Generator) -> Approximation:
-    """Fit a density to points of a space."""
+    """Fit a density to points of a space, unless it has one."""
+    if isinstance(space, HasDensity):
+        return space.known_density
 
     def log_density(points: np.ndarray) -> np.ndarray:
         return space.draw_log_ratio(rng, points)

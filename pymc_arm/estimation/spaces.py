@@ -10,10 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from pymc_arm.estimation.approximation import Approximation
 from pymc_arm.estimation.estimate import Evidence
 
 __all__ = [
     "FullSpace",
+    "HasDensity",
     "Hinted",
     "Refinable",
     "RefinementSpace",
@@ -104,6 +106,15 @@ class Searchable(Protocol):
         particles have missed some, ``missed_log_mass`` and the shares, or ``unseen_share``.
         ``positions`` are those that the first chain has passed.
         """
+
+
+@runtime_checkable
+class HasDensity(Protocol):
+    """A space with a density q that was made without the particles, so that none is fitted."""
+
+    @property
+    def known_density(self) -> Approximation:
+        """The density, over the points of the space."""
 
 
 class FullSpace:

@@ -24,6 +24,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ModelError
 from pymc_arm.models.graph.batching import copy_graphs
+from pymc_arm.models.graph.interpret import Rewrites
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import serialized
 from pymc_arm.models.graph.reuse import compile_batched
@@ -58,6 +59,7 @@ def compile_terms(
     reference: np.ndarray,
     backend: str | None,
     notes: list[str],
+    rewrites: Rewrites = "all",
 ) -> CompiledTerms:
     """Try the best back end first; a graph that can't take it falls back, and a note says so.
 
@@ -73,6 +75,8 @@ def compile_terms(
         ``"numpy"``, ``"numba"`` or ``"c"``, or None to choose.
     notes
         Notes are appended here.
+    rewrites
+        Of the graph that NumPy evaluates; with fewer than all no other back end is tried.
 
     Raises
     ------
@@ -83,6 +87,8 @@ def compile_terms(
     attempts = [("numpy", True), ("numba", True), ("numba", False), ("c", False)]
     if backend is not None:
         attempts = [attempt for attempt in attempts if attempt[0] == backend]
+    few = rewrites != "all"
+    attempts = attempts[:1] if few else attempts
     failure: Exception | None = None
     disagreement: ModelError | None = None
     lengths = count_terms(x, pieces, reference[0])
@@ -91,11 +97,11 @@ def compile_terms(
         _note(notes, f"not compared with PyTensor's own function: {own.failure}")
     for name, batched in attempts:
         try:
-            if name == "numpy" and backend is None and lengths.sum() > LARGE:
+            if name == "numpy" and backend is None and not few and lengths.sum() > LARGE:
                 continue
             copies = copy_graphs(x, pieces)
             function = (
-                _interpret(x, copies, must_be_quick=backend is None)
+                _interpret(x, copies, must_be_quick=backend is None, rewrites=rewrites)
                 if name == "numpy"
                 else _compile_joined(x, copies, name, batched)
             )
@@ -194,7 +200,10 @@ def _take(
 
 
 def _interpret(
-    x: TensorVariable, pieces: Sequence[TensorVariable], must_be_quick: bool
+    x: TensorVariable,
+    pieces: Sequence[TensorVariable],
+    must_be_quick: bool,
+    rewrites: Rewrites = "all",
 ) -> Slicer | None:
     """Return the function on NumPy, or None if it must be quick and would not be."""
     rows, starts, stops = _inputs(x, len(pieces))
@@ -203,7 +212,7 @@ def _interpret(
         piece if piece.type.shape == (1,) else piece[starts[number] : stops[number]]
         for number, piece in enumerate(pieces)
     ]
-    program = compile_batched([x, starts, stops], {x: rows}, sliced)
+    program = compile_batched([x, starts, stops], {x: rows}, sliced, rewrites=rewrites)
     if must_be_quick and not program.vectorized:
         return None
 

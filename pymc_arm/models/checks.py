@@ -25,7 +25,14 @@ from pymc_arm.models.density import LogDensity
 from pymc_arm.models.prior import INTERPRETED, PriorSampler
 from pymc_arm.models.terms import Layout, TermBlock
 
-__all__ = ["Correction", "check_density", "check_model", "find_corrections", "find_flat"]
+__all__ = [
+    "Correction",
+    "check_density",
+    "check_model",
+    "find_corrections",
+    "find_flat",
+    "shape_of",
+]
 
 
 # Elements of the table of terms held at once.
@@ -260,7 +267,7 @@ def find_corrections(model: pm.Model, prior: PriorSampler | None = None) -> list
 
 def _ordered(rv: TensorVariable) -> Correction:
     """Return log k!: sorting keeps one of the k! orders of exchangeable elements."""
-    shape = _shape(rv)
+    shape = shape_of(rv)
     length = shape[-1]
     rows = int(np.prod(shape[:-1], dtype=int))
     factor = rows * float(scipy.special.gammaln(length + 1))
@@ -304,10 +311,14 @@ def _lkj(rv: TensorVariable) -> list[Correction]:
     if abs(factor) < 1e-12:
         return []
     # A correlation matrix is a vector of its entries in PyMC 5, and a matrix in PyMC 6.
-    batch = _shape(rv)[: rv.type.ndim - rv.owner.op.ndim_supp]
+    batch = shape_of(rv)[: rv.type.ndim - rv.owner.op.ndim_supp]
     rows = int(np.prod(batch, dtype=int))
     return [Correction(rv.name, rows * factor, "LKJ: the normaliser has the wrong sign in PyMC")]
 
 
-def _shape(rv: TensorVariable) -> tuple[int, ...]:
+def shape_of(rv: TensorVariable) -> tuple[int, ...]:
+    """Return the shape of a variable, evaluated where its type does not tell."""
+    known = rv.type.shape
+    if None not in known:
+        return tuple(known)
     return tuple(int(n) for n in pm.compile([], rv.shape, mode=INTERPRETED)())

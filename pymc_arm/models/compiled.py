@@ -37,7 +37,7 @@ from pymc_arm.models.scopes import find_scopes
 from pymc_arm.models.support import Support, find_supports
 from pymc_arm.models.terms import Layout, build_terms
 
-__all__ = ["ModelPath", "compile_model"]
+__all__ = ["ModelPath", "ToModel", "compile_model"]
 
 
 _Given = tuple[str, type[Warning]]
@@ -58,6 +58,27 @@ _compiled: WeakKeyDictionary[pm.Model, _Compiled] = WeakKeyDictionary()
 PLANNING_DRAWS = 2000
 # The same where draws are taken one at a time.
 FEW_PLANNING_DRAWS = 500
+
+
+class ToModel:
+    """From coordinates to the free variables and deterministics of a model, by name."""
+
+    def __init__(self, model: pm.Model) -> None:
+        outputs = [v for v in model.unobserved_value_vars if not v.name.endswith("__")]
+        self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]
+        #: Of what is returned; none where nothing is free.
+        self.names = [variable.name for variable in outputs] if self._values else []
+        self._function = batched_function(self._values, outputs) if self._values else None
+
+    def __call__(self, layout: Layout, particles: np.ndarray) -> dict[str, np.ndarray]:
+        """Return an array (size, ...) for each name."""
+        if self._function is None:
+            return {}
+        values = [
+            array.astype(value.type.dtype)
+            for array, value in zip(layout.unravel(particles), self._values, strict=True)
+        ]
+        return dict(zip(self.names, self._function(*values), strict=True))
 
 
 class ModelPath(GenericPath):
@@ -85,15 +106,24 @@ class ModelPath(GenericPath):
             for correction in corrections
             if correction.variable in starts and starts[correction.variable] not in drawn
         )
-        outputs = [v for v in model.unobserved_value_vars if not v.name.endswith("__")]
-        self._names = [variable.name for variable in outputs]
-        self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]
-        self._untransform = batched_function(self._values, outputs) if self._values else None
+        self._to_model = ToModel(model)
         self._planned_with = supports, draws, elimination, barren
         self.elimination, self._barren = elimination, barren
         self.rounding = sum(correction.error for correction in corrections)
         if elimination is not None and not plan.layout.dimension:
             self.rounding += elimination.density.rounding()
+
+    @property
+    def layout(self) -> Layout:
+        """The free variables as one vector."""
+        return self.plan.layout
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each variable, as the model is written."""
+        rng = np.random.default_rng(0)
+        example = self.posterior(rng, self.initialize(rng, 1)[0])
+        return {name: array.shape[1:] for name, array in example.items()}
 
     def describe_model(self) -> dict[str, str]:
         """Return what is recorded of a model: what evaluates it, and corrections of its priors."""
@@ -112,7 +142,7 @@ class ModelPath(GenericPath):
 
         Those that were summed, or left out, are drawn here.
         """
-        if self._untransform is None:
+        if not self._to_model.names:
             return {}
         layout = self.plan.layout
         if self.elimination is not None:
@@ -120,11 +150,7 @@ class ModelPath(GenericPath):
                 self.elimination.whole,
                 self.elimination.density.draw(rng, particles),
             )
-        values = [
-            array.astype(value.type.dtype)
-            for array, value in zip(layout.unravel(particles), self._values, strict=True)
-        ]
-        draws = dict(zip(self._names, self._untransform(*values), strict=True))
+        draws = self._to_model(layout, particles)
         return draws if self._barren is None else {**draws, **self._barren.draw(rng, draws)}
 
 

@@ -11,6 +11,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.models.backend import Slicer, compile_priors, compile_terms
 from pymc_arm.models.graph.gradient import Gradient
+from pymc_arm.models.graph.interpret import Rewrites
 from pymc_arm.models.graph.partial_evaluation import GroupedProgram, partial_evaluation
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.terms import TermBlock
@@ -115,6 +116,8 @@ class LogDensity:
     backend
         ``"numpy"``, ``"numba"`` or ``"c"``; by default NumPy for small models that need no loop,
         numba for others, and C where numba can't.
+    rewrites
+        Of the graph that NumPy evaluates; fewer for a few evaluations.
     """
 
     def __init__(
@@ -123,13 +126,14 @@ class LogDensity:
         blocks: Sequence[TermBlock],
         reference: np.ndarray,
         backend: str | None = None,
+        rewrites: Rewrites = "all",
     ) -> None:
         if backend not in (None, "numpy", "numba", "c"):
             raise ValueError(f"backend={backend!r} is not one of 'numpy', 'numba' and 'c'.")
         self.blocks = tuple(blocks)
         pieces = [piece for block in blocks for piece in block.pieces]
         self.notes: list[str] = []
-        self._compiled = compile_terms(x, blocks, reference, backend, self.notes)
+        self._compiled = compile_terms(x, blocks, reference, backend, self.notes, rewrites)
         self.backend, self._function, self._lengths = self._compiled
         #: The number of terms of each block, and where they begin.
         owners = np.repeat(np.arange(len(blocks)), [len(block.pieces) for block in blocks])

@@ -6,7 +6,7 @@ density of the model must be positive at each draw. What does not fit is named, 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,12 +15,12 @@ import xarray as xr
 
 from pymc_arm._compat import COMPILING, coords_and_dims
 from pymc_arm.errors import DrawsError
-from pymc_arm.models.compiled import ModelPath
-from pymc_arm.models.density import name_term
+from pymc_arm.models.density import Density, name_term
 from pymc_arm.models.prior import function_of_draws
+from pymc_arm.models.terms import Layout
 from pymc_arm.models.transforms import name_transform
 
-__all__ = ["read_draws"]
+__all__ = ["read_draws", "there_and_back"]
 
 # Relative error of a value that has gone through its transform and back: what single precision
 # leaves of a sum of a hundred elements. Ten times smaller refuses draws of JAX samplers.
@@ -33,7 +33,27 @@ Draws = dict[str, np.ndarray]
 # From draws by name to the value of each free variable and what its transform makes of that again.
 _ThereAndBack = Callable[[Mapping[str, np.ndarray]], list[np.ndarray]]
 
-_functions: WeakKeyDictionary[ModelPath, _ThereAndBack] = WeakKeyDictionary()
+
+class DrawnPath(Protocol):
+    """What is asked of a path whose draws are read."""
+
+    @property
+    def layout(self) -> Layout:
+        """The free variables as one vector."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each free variable, as the model is written."""
+
+    @property
+    def density(self) -> Density:
+        """The terms of the model."""
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f."""
+
+
+_functions: WeakKeyDictionary[DrawnPath, _ThereAndBack] = WeakKeyDictionary()
 
 
 class _Sizes(NamedTuple):
@@ -51,7 +71,7 @@ class _Sizes(NamedTuple):
 def read_draws(
     posterior: xr.Dataset,
     model: pm.Model,
-    path: ModelPath,
+    path: DrawnPath,
     log_density: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return draws of a model as points, (chain, draw, coordinate), or say why they can't be its.
@@ -92,10 +112,11 @@ def _sizes(posterior: xr.Dataset) -> _Sizes:
 
 
 def _read_variables(
-    posterior: xr.Dataset, model: pm.Model, path: ModelPath, sizes: _Sizes
+    posterior: xr.Dataset, model: pm.Model, path: DrawnPath, sizes: _Sizes
 ) -> Draws:
     """Return the draws of each free variable, one a row."""
-    names = [slot.name for slot in path.plan.layout.slots]
+    layout = path.layout
+    names = [slot.name for slot in layout.slots]
     missing = [name for name in names if name not in posterior]
     if missing:
         has = ", ".join(str(name) for name in list(posterior.data_vars)[:8]) or "none"
@@ -105,12 +126,11 @@ def _read_variables(
             "variables (without var_names=), or give the model that was sampled."
         )
     coords, dims = coords_and_dims(model)
-    rng = np.random.default_rng(0)
-    example = path.posterior(rng, path.initialize(rng, 1)[0])
+    shapes = path.shapes
     draws = {}
-    for slot in path.plan.layout.slots:
+    for slot in layout.slots:
         array = _in_order(posterior[slot.name], dims.get(slot.name), coords)
-        expected, found = example[slot.name].shape[1:], array.shape[2:]
+        expected, found = shapes[slot.name], array.shape[2:]
         if found != expected:
             raise DrawsError(
                 f"{slot.name!r} has shape {found} in the posterior and {expected} in the model. "
@@ -166,17 +186,17 @@ def _check_numbers(name: str, discrete: bool, values: np.ndarray, sizes: _Sizes)
     return values
 
 
-def _to_points(draws: Draws, model: pm.Model, path: ModelPath, sizes: _Sizes) -> np.ndarray:
+def _to_points(draws: Draws, model: pm.Model, path: DrawnPath, sizes: _Sizes) -> np.ndarray:
     """Return the transformed draws, (draw, coordinate), and refuse values off the support."""
     with COMPILING, np.errstate(all="ignore"):
         if path not in _functions:
-            _functions[path] = _there_and_back(model)
+            _functions[path] = there_and_back(model)
         results = _functions[path](draws)
     values, again = results[::2], results[1::2]
     for rv, value, back in zip(model.free_RVs, values, again, strict=True):
         transform = model.rvs_to_transforms.get(rv)
         _check_support(rv.name, draws[rv.name], value, back, transform, sizes)
-    return _from_edges(path.plan.layout.ravel(values, sizes.chains * sizes.draws))
+    return _from_edges(path.layout.ravel(values, sizes.chains * sizes.draws))
 
 
 def _check_support(
@@ -202,7 +222,8 @@ def _check_support(
         _refuse_value(name, draws, int(np.argmax(at_edge)), 0, sizes, transform, "on the edge of")
 
 
-def _there_and_back(model: pm.Model) -> _ThereAndBack:
+def there_and_back(model: pm.Model) -> _ThereAndBack:
+    """Return the function from draws to values, and to what their transforms make of them."""
     graphs = []
     for rv in model.free_RVs:
         transform, value = model.rvs_to_transforms.get(rv), rv
@@ -243,7 +264,7 @@ def _from_edges(points: np.ndarray) -> np.ndarray:
 def _check_density(
     points: np.ndarray,
     draws: Draws,
-    path: ModelPath,
+    path: DrawnPath,
     sizes: _Sizes,
     log_density: Callable[[np.ndarray], np.ndarray],
 ) -> None:

@@ -20,10 +20,36 @@ from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.position import Position
 from pymc_arm.models.reference.path import ChartSpace
 
-__all__ = ["UpdatePath", "path_from_model", "path_from_rows"]
+__all__ = ["TwoDensities", "UpdatePath", "path_from_model", "path_from_rows", "powers"]
 
 
-class UpdatePath(ModelPath):
+class TwoDensities:
+    """The densities of old data and of all data, as powers of the same terms."""
+
+    density: Density
+    log_normalizer: float
+    _old_powers: np.ndarray
+    _new_powers: np.ndarray
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f of all data, normalised as log Z is."""
+        return self.log_normalizer + self.density.sum(points, self._new_powers)
+
+    def old_log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return log f of the old data, normalised as its log Z is."""
+        return self.log_normalizer + self.density.sum(points, self._old_powers)
+
+    def log_ratio(self, points: np.ndarray) -> np.ndarray:
+        """Return log f - log f_old."""
+        return self.density.sum(points, self._new_powers - self._old_powers)
+
+    def impossible(self, point: np.ndarray) -> str:
+        """Return the name of the first term that is zero at a point."""
+        terms = self.density.terms(point[None])[0]
+        return name_term(self.density, int(np.argmin(np.isfinite(terms))))
+
+
+class UpdatePath(TwoDensities, ModelPath):
     """Travels from one posterior to another over the same coordinates.
 
     Parameters
@@ -50,26 +76,9 @@ class UpdatePath(ModelPath):
         GenericPath.__init__(self, plan, density, path.prior, supports, draws, path.log_normalizer)
         self.flat, self.corrections = path.flat, path.corrections
         self.elimination, self._barren = None, None
-        self._names, self._values, self._untransform = path._names, path._values, path._untransform
+        self._to_model = path._to_model
         self.last = Position(1)
         self._old_powers, self._new_powers = before, after
-
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Return log f of all data, normalised as log Z is."""
-        return self.log_normalizer + self.density.sum(points, self._new_powers)
-
-    def old_log_density(self, points: np.ndarray) -> np.ndarray:
-        """Return log f of the old data, normalised as its log Z is."""
-        return self.log_normalizer + self.density.sum(points, self._old_powers)
-
-    def log_ratio(self, points: np.ndarray) -> np.ndarray:
-        """Return log f - log f_old."""
-        return self.density.sum(points, self._new_powers - self._old_powers)
-
-    def impossible(self, point: np.ndarray) -> str:
-        """Return the name of the first term that is zero at a point."""
-        terms = self.density.terms(point[None])[0]
-        return name_term(self.density, int(np.argmin(np.isfinite(terms))))
 
     def score(self, points: np.ndarray) -> np.ndarray | None:
         """Return the gradient of log f, if the dimension is large enough for it to help."""
@@ -98,11 +107,17 @@ class UpdatePath(ModelPath):
         return self._new_powers - self._old_powers
 
 
-def path_from_rows(path: ModelPath, terms: np.ndarray) -> UpdatePath:
-    """Return the path along which the terms of new rows come in."""
-    after = np.ones(path.density.count)
+def powers(count: int, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the power of each term before and after those of new rows come in."""
+    after = np.ones(count)
     before = after.copy()
     before[terms] = 0.0
+    return before, after
+
+
+def path_from_rows(path: ModelPath, terms: np.ndarray) -> UpdatePath:
+    """Return the path along which the terms of new rows come in."""
+    before, after = powers(path.density.count, terms)
     return UpdatePath(path, _plan(path.plan, terms), path.density, before, after)
 
 

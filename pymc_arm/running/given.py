@@ -6,10 +6,11 @@ refining (:mod:`pymc_arm.estimation.refine`). Draws that follow each other are a
 count as families do, so that the error of the bridge is that of batch means.
 """
 
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy
@@ -37,7 +38,7 @@ from pymc_arm.running.refining import (
 from pymc_arm.running.run import Outcome
 from pymc_arm.running.summary import RunSummary
 
-__all__ = ["MOST_COLUMNS", "Given", "Part", "bridge_draws", "cut_draws"]
+__all__ = ["Given", "Part", "bridge_draws", "cut_draws"]
 
 # A single chain is cut in so many parts, and more chains than this share parts: each part costs a
 # fit, and the error of their mean hardly gains from more than eight.
@@ -86,6 +87,15 @@ class Given:
         """The number of draws, of all chains."""
         return int(self.points.shape[0] * self.points.shape[1])
 
+    @functools.cached_property
+    def effective(self) -> float:
+        """How many independent draws they are worth by their autocorrelation."""
+        dimension = self.points.shape[2]
+        some = np.unique(np.linspace(0, dimension - 1, MOST_COLUMNS).astype(int))
+        sizes = effective_sizes(self.points[:, :, some])
+        by_columns = float(np.nanmin(sizes)) if np.isfinite(sizes).any() else float(self.size)
+        return min(by_columns, float(self.size))
+
 
 @dataclass(frozen=True)
 class Part:
@@ -95,7 +105,22 @@ class Part:
     blocks: np.ndarray
 
 
-def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: int) -> Outcome:
+@runtime_checkable
+class Charted(Protocol):
+    """A path over other coordinates than those of the model."""
+
+    def chart_points(self, points: np.ndarray) -> np.ndarray:
+        """Return points of the model's coordinates as particles."""
+
+
+def bridge_draws(
+    path: Path,
+    given: Given,
+    rng: np.random.Generator,
+    workers: int,
+    within: Path | None = None,
+    otherwise: Callable[[], Path | None] | None = None,
+) -> Outcome:
     """Estimate log Z by bridges between given draws and densities fitted to the others.
 
     Parameters
@@ -108,6 +133,11 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
         For draws of q.
     workers
         How many bridges are made at the same time.
+    within
+        The same posterior over other coordinates, in which to make the bridges
+        (:class:`Charted`).
+    otherwise
+        Returns such coordinates, or None, where q fits badly in those of the model.
 
     Raises
     ------
@@ -120,7 +150,17 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
     parts = cut_draws(given, convergence["given_ess"])
     with one_blas_thread():
         mixed = convergence["given_r_hat"] <= SEVERE_R_HAT
-        bridges, summits = _bridge(path, parts, mixed, rng, workers)
+        place: Any = path if within is None else within
+        own = parts if within is None else _charted(within, parts)
+        bridges = _fit_and_bridge(place, own, rng, workers)
+        if otherwise is not None and not _good(bridges, own):
+            within = otherwise()
+            if within is not None:
+                other = _charted(within, parts)
+                again = _fit_and_bridge(within, other, rng, workers)
+                if _least_overlap(again) > _least_overlap(bridges):
+                    place, own, bridges = within, other, again
+        bridges, summits = _search(place, own, bridges, mixed, rng, workers)
     bridges = [_count_dependence(b, given) for b in bridges]
     recorded = describe_modes(summits, bridges)
     _refuse_elsewhere(summits, recorded.get("repaired_share", 0.0))
@@ -139,7 +179,7 @@ def bridge_draws(path: Path, given: Given, rng: np.random.Generator, workers: in
         given_draws=given.points.shape[1],
         divergences=given.divergences,
         **convergence,
-        **_shift(parts, bridges, given, convergence["given_ess"]),
+        **_shift(own, bridges, given, convergence["given_ess"]),
         **recorded,
     )
     estimates = pool_bridges(bridges, repaired="repaired_modes" in recorded)
@@ -217,36 +257,63 @@ def _block_length(autocorrelation_time: float, draws: int) -> int:
     return int(np.clip(np.ceil(TIMES * autocorrelation_time), 1, longest))
 
 
-def _bridge(
-    path: Any, parts: Sequence[Part], mixed: bool, rng: np.random.Generator, workers: int
-) -> tuple[list[Bridge], list[Summit]]:
-    """Return a bridge for each part, and what a search for modes has found.
+def _charted(path: Path, parts: Sequence[Part]) -> list[Part]:
+    """Return parts in the coordinates of a path."""
+    assert isinstance(path, Charted)
+    return [Part(path.chart_points(part.points), part.blocks) for part in parts]
 
-    The search compares modes with log Z, so there is a first bridge without them; a second one
-    knows them, where draws have missed one or q does not fit well. Chains that have not mixed have
-    arbitrary shares of each mode: then none of them counts as found, and draws of q weigh them all.
-    """
+
+def _fit_and_bridge(
+    path: Any, parts: Sequence[Part], rng: np.random.Generator, workers: int
+) -> list[Bridge]:
+    """Return a bridge for each part."""
     clouds, blocks = [part.points for part in parts], [part.blocks for part in parts]
-    spaces = path.spaces(clouds[0])
     map_fn = bridge_mapper(path, workers, len(parts))
-    bridges = refine_chains(spaces, clouds, rng.spawn(len(parts)), blocks, map_fn)
+    return refine_chains(path.spaces(clouds[0]), clouds, rng.spawn(len(parts)), blocks, map_fn)
+
+
+def _good(bridges: Sequence[Bridge], parts: Sequence[Part]) -> bool:
+    """Whether q stands for the draws of each part."""
+    return all(
+        b.represents(len(p.points)) and b.overlap > FAIR_OVERLAP
+        for b, p in zip(bridges, parts, strict=True)
+    )
+
+
+def _least_overlap(bridges: Sequence[Bridge]) -> float:
+    return min(b.overlap if b.trustworthy else 0.0 for b in bridges)
+
+
+def _search(
+    path: Any,
+    parts: Sequence[Part],
+    bridges: list[Bridge],
+    mixed: bool,
+    rng: np.random.Generator,
+    workers: int,
+) -> tuple[list[Bridge], list[Summit]]:
+    """Return the bridges that a search for modes leaves, and what it has found.
+
+    The search compares modes with log Z, so the first bridges know none of them; second ones do,
+    where draws have missed one or q does not fit well. Chains that have not mixed have arbitrary
+    shares of each mode: then none of them counts as found, and draws of q weigh them all.
+    """
     # Where a chain is alone in its mode, q does not meet it, and the bridge may be off by hundreds.
     usable = [b for b in bridges if b.trustworthy] or bridges
     log_evidence = float(np.median([b.log_evidence for b in usable]))
-    if not np.isfinite(log_evidence):
+    if not np.isfinite(log_evidence) or getattr(path, "searched", False):
         return bridges, []
+    clouds, blocks = [part.points for part in parts], [part.blocks for part in parts]
+    spaces = path.spaces(clouds[0])
     # The same starting points in every call: whether a mode is found is no matter of luck.
     fixed = np.random.default_rng(0)
     prior = draw_prior(path, survey_size(spaces[0].work), fixed)
     cloud = np.concatenate(clouds)
     summits = search_modes(spaces[0], prior, cloud, log_evidence, fixed, walk=True)
-    good = all(
-        b.represents(len(p.points)) and b.overlap > FAIR_OVERLAP
-        for b, p in zip(bridges, parts, strict=True)
-    )
     known = summits if mixed else [replace(summit, found_share=0.0) for summit in summits]
-    if any(summit.missed for summit in known) or (known and not good):
+    if any(summit.missed for summit in known) or (known and not _good(bridges, parts)):
         generators = rng.spawn(len(parts))
+        map_fn = bridge_mapper(path, workers, len(parts))
         bridges = refine_chains(spaces, clouds, generators, blocks, map_fn, known, log_evidence)
     return bridges, known
 

@@ -94,6 +94,8 @@ class RunSummary:
     renewed_updates: int | None = None
     renewed_log_marginal_likelihood: float | None = None
     renewed_log_marginal_likelihood_se: float | None = None
+    carried_se: float | None = None
+    moments_matched: int | None = None
 
     def to_attrs(self) -> dict[str, Any]:
         """Return the attributes of a result."""

@@ -1,13 +1,15 @@
 """A run that begins at the draws of an earlier one: from the posterior of old data to that of all.
 
-There are three ways, and the first that serves is taken.
+There are four ways, and the first that serves is taken.
 
 1. *Weights.* Old draws are weighed by the likelihood of the new rows, and resampled. It takes an
    evaluation of the new rows at each draw, and no other. Copies are left, which the next update
    knows of, so that the effective number of draws falls until they have to be renewed.
-2. *A density q* is fitted to the weighted draws, and bridges to it give log Z of all data anew, and
+2. *Moments.* All draws are shifted and stretched alike, so that weights leave more of them
+   (:mod:`pymc_arm.running.weighted`). It takes some evaluations of all rows at each draw.
+3. *A density q* is fitted to the weighted draws, and bridges to it give log Z of all data anew, and
    new draws, as in refining (:mod:`pymc_arm.estimation.refine`).
-3. *Moves.* New data is tempered in, as far at a time as the particles can follow; they are
+4. *Moves.* New data is tempered in, as far at a time as the particles can follow; they are
    resampled and moved, and log p(new | old) comes from bridges over the steps
    (:mod:`pymc_arm.estimation.ladder`).
 
@@ -17,106 +19,50 @@ whether moves make particles forget or not.
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pymc_arm.algorithm.arm import iterate
 from pymc_arm.algorithm.genealogy import Genealogy
-from pymc_arm.algorithm.resampling import (
-    SCHEMES,
-    effective_sample_size,
-    log_mean_exp,
-    normalize,
-    variance_of_mean,
-)
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.algorithm.state import Info, Run, State
+from pymc_arm.algorithm.state import Run, State
 from pymc_arm.errors import DrawsError
-from pymc_arm.estimation.bridge import Bridge, importance, worth
+from pymc_arm.estimation.bridge import worth
 from pymc_arm.estimation.carried import LARGEST_MEMORY
-from pymc_arm.estimation.convergence import LARGEST_PARETO_K, effective_sizes, pareto_k
-from pymc_arm.estimation.estimate import Estimates, Evidence, pool_bridges, stands
+from pymc_arm.estimation.estimate import Evidence, pool_bridges, stands
 from pymc_arm.estimation.ladder import bridge_ladder
 from pymc_arm.estimation.modes import search_modes
 from pymc_arm.estimation.refine import refine_chains
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
-from pymc_arm.running.given import MOST_COLUMNS, Given, Part, cut_draws, summarize_parts
+from pymc_arm.running.given import Given, Part, cut_draws, summarize_parts
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.refining import bridge_mapper, describe_modes, draw_prior
 from pymc_arm.running.renewal import Renewal
 from pymc_arm.running.run import Outcome
+from pymc_arm.running.weighted import (
+    Carried,
+    Start,
+    by_moments,
+    by_weights,
+    resample,
+    single_step,
+)
 
-__all__ = ["carry_draws", "effective_number"]
+__all__ = ["carry_draws"]
 
-# Weights alone serve as long as they leave so many independent draws, or this share of what was
-# given if that is less. With 1000 of them a tenth of new data costs an error of 0.02 or so in log
-# Z, and quantiles need 400 (Vehtari and others, 2021). Twice as many: draws are renewed twice as
-# often, and a renewal costs about as much as a fresh run.
-ENOUGH, ENOUGH_SHARE = 1000, 0.25
 # Fewer independent draws than this, or than so many a dimension, are not enough to fit q to.
 FEWEST_FITTED, FEWEST_PER_DIMENSION = 100, 5
 # With moves, new data comes in until this share of the particles is effective. A bridge over a step
 # is good to 1 / sqrt(particles) then; at 0.7 there are up to twice as many steps.
 THRESHOLD = 0.5
+# Ways that keep the draws, so that errors of one update and the next are not independent.
+KEEPING = ("weights", "moments")
 SETTINGS = Settings(threshold=THRESHOLD, max_rounds=0, resample_threshold=1.0)
-
-
-@dataclass(frozen=True)
-class _Carried:
-    """The chains at the new posterior, and what is known of how they got there."""
-
-    chains: list[Chain]
-    estimates: Estimates
-    updated_by: str
-    independent: float
-    survivors: float
-    memory: float = np.nan
-
-
-@dataclass(frozen=True)
-class _Start:
-    """The old draws in parts, log f - log f_old at them, and log Z of the old data.
-
-    ``independent`` is how many independent draws they are worth, all together, and ``dependence``
-    how many draws make an independent one, besides what their families tell.
-    """
-
-    parts: Sequence[Part]
-    log_ratios: Sequence[np.ndarray]
-    log_evidence: float
-    independent: float
-    dependence: float
-
-    @property
-    def size(self) -> int:
-        """The number of draws."""
-        return sum(len(ratio) for ratio in self.log_ratios)
-
-    @property
-    def effective_fraction(self) -> float:
-        """The share of the draws that the new data leaves."""
-        return effective_sample_size(np.concatenate(self.log_ratios)) / self.size
-
-    @property
-    def suffices(self) -> bool:
-        """Whether weights alone leave enough draws, and no few of them decide."""
-        left = self.independent * self.effective_fraction
-        heavy = pareto_k(np.concatenate(self.log_ratios)) >= LARGEST_PARETO_K
-        return left >= min(ENOUGH, ENOUGH_SHARE * self.size) and not heavy
-
-
-def effective_number(given: Given) -> float:
-    """Return how many independent draws the given ones are worth by their autocorrelation."""
-    dimension = given.points.shape[2]
-    some = np.unique(np.linspace(0, dimension - 1, MOST_COLUMNS).astype(int))
-    sizes = effective_sizes(given.points[:, :, some])
-    by_columns = float(np.nanmin(sizes)) if np.isfinite(sizes).any() else float(given.size)
-    return min(by_columns, float(given.size))
 
 
 def carry_draws(
@@ -126,13 +72,15 @@ def carry_draws(
     rng: np.random.Generator,
     workers: int,
     renewal: Renewal | None = None,
+    whole: Callable[[], Any] | None = None,
 ) -> Outcome:
     """Carry draws of an old posterior to a new one.
 
     Parameters
     ----------
     path
-        From the one to the other; see :class:`pymc_arm.models.update_path.UpdatePath`.
+        From the one to the other; see :class:`pymc_arm.models.update_path.UpdatePath`. One that has
+        densities and no moves (:class:`pymc_arm.models.quick_path.QuickPath`) needs ``whole``.
     given
         The draws.
     earlier
@@ -143,15 +91,20 @@ def carry_draws(
         How many chains run at the same time.
     renewal
         The last result whose draws were new; None if rows can't be told apart.
+    whole
+        Returns the path with moves, where weights are not enough.
 
     Raises
     ------
     DrawsError
         If the new data are impossible at all of the draws.
     """
-    effective = effective_number(given)
+    effective = given.effective
     parts = [_with_copies(part) for part in cut_draws(given, effective)]
     ratios = [path.log_ratio(part.points) for part in parts]
+    if whole is not None and not all(np.isfinite(ratio).all() for ratio in ratios):
+        path, whole = whole(), None  # which tells an overflow from a density of zero
+        ratios = [path.log_ratio(part.points) for part in parts]
     if not any(np.isfinite(ratio).any() for ratio in ratios):
         raise DrawsError(
             f"The new data are impossible at each of the {given.size} old draws (the density of "
@@ -161,17 +114,25 @@ def carry_draws(
     size = sum(len(part.points) for part in parts)
     independent = float(np.fmin(min(effective, size), given.independent))
     known = given.independent if given.independent > 0 else size
-    start = _Start(parts, ratios, earlier.log_evidence, independent, max(size / known, 1.0))
+    start = Start(parts, ratios, earlier.log_evidence, independent, max(size / known, 1.0))
     if renewal is not None and np.isnan(renewal.independent):
         renewal = replace(renewal, independent=independent)
     with one_blas_thread():
-        found = _by_weights(path, start, rng) if start.suffices else None
+        found = by_weights(path, start, rng) if start.suffices else None
+        if found is None and not path.layout.discrete.any():
+            found = by_moments(path, start, rng)
+        if found is None and whole is not None:
+            path = whole()
         found = found or _by_q(path, start, rng, workers)
         found = found or _by_moves(path, start, rng, workers)
         modes = _search(path, found)
-    estimates = found.estimates
+    estimates, record = found.estimates, {}
     if found.updated_by != "q":
-        estimates = replace(estimates, earlier=_with_covariance(earlier, found, renewal))
+        before = _with_covariance(earlier, found, renewal)
+        estimates = replace(estimates, earlier=before)
+        if renewal is not None and found.updated_by in KEEPING:
+            total = float(np.hypot(before.standard_error, estimates.own_error))
+            record = renewal.record(total, matched=found.updated_by == "moments")
     evidence = estimates.evidence
     error = estimates.own_error
     if found.updated_by == "q":
@@ -192,19 +153,26 @@ def carry_draws(
         previous_log_marginal_likelihood_se=earlier.standard_error,
         memory=found.memory,
         survivors=found.survivors,
-        **(renewal.record() if renewal and found.updated_by == "weights" else {}),
+        **record,
         **modes,
     )
     return Outcome(found.chains, estimates, summary)
 
 
-def _with_covariance(earlier: Evidence, found: _Carried, renewal: Renewal | None) -> Evidence:
-    """Return the old log Z with what its error and that of an update by weights have in common."""
-    if renewal is None or found.updated_by != "weights":
+def _with_covariance(earlier: Evidence, found: Carried, renewal: Renewal | None) -> Evidence:
+    """Return the old log Z with what its error has in common with that of an update."""
+    if renewal is None or found.updated_by not in KEEPING:
         return earlier
-    particles = np.concatenate([chain.particles for chain in found.chains])
-    total = renewal.variance(particles, found.estimates.evidence.log_evidence)
-    rest = total - found.estimates.own_error**2
+    own = found.estimates.own_error
+    if found.updated_by == "moments" or renewal.matched:
+        total = renewal.sum_of_errors(own)
+    else:
+        ratios = np.concatenate(found.log_ratios)
+        if renewal.updates:  # data that came in before count as well
+            particles = np.concatenate([chain.particles for chain in found.chains])
+            ratios = renewal.log_ratio(particles)
+        total = renewal.variance(ratios, found.estimates.evidence.log_evidence)
+    rest = total - own**2
     return replace(earlier, standard_error=float(np.sqrt(max(earlier.standard_error**2, rest))))
 
 
@@ -216,42 +184,7 @@ def _with_copies(part: Part) -> Part:
     return Part(part.points, families.reshape(-1))
 
 
-def _by_weights(path: Any, start: _Start, rng: np.random.Generator) -> _Carried:
-    """Weigh and resample each chain."""
-    chains = []
-    for part, ratio, own in zip(
-        start.parts, start.log_ratios, rng.spawn(len(start.parts)), strict=True
-    ):
-        since = time.perf_counter()
-        weighed = importance(ratio)
-        values = np.expm1(np.where(np.isfinite(ratio), ratio, -np.inf) - weighed.log_evidence)
-        sums = np.bincount(part.blocks, weights=values) / len(ratio)
-        variance = max(float(sums @ sums), weighed.variance * start.dependence)
-        bridge = replace(
-            weighed,
-            log_evidence=start.log_evidence + weighed.log_evidence,
-            variance=variance,
-            cloud_variance=variance,
-            bridge_k=weighed.weight_k,
-            method="ladder",
-        )
-        indices = _resample(own, ratio)
-        particles, families = part.points[indices], part.blocks[indices]
-        chain = _single_step(path, particles, families, bridge, ratio, start.log_evidence)
-        draws = path.posterior(own, particles)
-        chains.append(replace(chain, draws=draws, seconds=time.perf_counter() - since))
-    left = start.effective_fraction
-    survivors = left * start.size
-    return _Carried(chains, estimate_chains(chains), "weights", start.independent * left, survivors)
-
-
-def _resample(rng: np.random.Generator, log_ratio: np.ndarray) -> np.ndarray:
-    """Return which draws to keep, in their order in time, with copies next to each other."""
-    scheme = SCHEMES[SETTINGS.resampling]
-    return np.sort(scheme(rng, normalize(log_ratio), len(log_ratio)))
-
-
-def _by_q(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _Carried | None:
+def _by_q(path: Any, start: Start, rng: np.random.Generator, workers: int) -> Carried | None:
     """Bridge the weighted draws to densities fitted to them, if those can stand for them."""
     left = start.independent * start.effective_fraction
     points = start.parts[0].points
@@ -259,7 +192,7 @@ def _by_q(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _
     if not spaces or left < max(FEWEST_FITTED, FEWEST_PER_DIMENSION * points.shape[1]):
         return None
     since, count = time.perf_counter(), len(start.parts)
-    indices = [_resample(rng, ratio) for ratio in start.log_ratios]
+    indices = [resample(rng, ratio) for ratio in start.log_ratios]
     clouds = [part.points[own] for part, own in zip(start.parts, indices, strict=True)]
     families = [part.blocks[own] for part, own in zip(start.parts, indices, strict=True)]
     families = [np.unique(own, return_inverse=True)[1] for own in families]
@@ -273,49 +206,14 @@ def _by_q(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _
     seconds, chains = (time.perf_counter() - since) / count, []
     for bridge, ratio, own in zip(bridges, start.log_ratios, rng.spawn(count), strict=True):
         founders = np.arange(len(bridge.particles))
-        chain = _single_step(path, bridge.particles, founders, bridge, ratio, start.log_evidence)
+        chain = single_step(path, bridge.particles, founders, bridge, ratio, start.log_evidence)
         draws = path.posterior(own, bridge.particles)
         chains.append(replace(chain, draws=draws, seconds=seconds))
     independent = min(float(sum(each)), float(start.size))
-    return _Carried(chains, pool_bridges(bridges), "q", independent, left)
+    return Carried(chains, pool_bridges(bridges), "q", independent, left)
 
 
-def _single_step(
-    path: Any,
-    particles: np.ndarray,
-    founders: np.ndarray,
-    bridge: Bridge,
-    log_ratio: np.ndarray,
-    log_evidence: float,
-) -> Chain:
-    """Return a chain of one step, in which all new data came in."""
-    size = len(log_ratio)
-    equal = np.full(size, -np.log(size))
-    increment = log_mean_exp(log_ratio)
-    fraction = effective_sample_size(log_ratio) / size
-    info = Info(
-        introduced="new data",
-        effective_fraction=fraction,
-        first_effective_fraction=fraction,
-        particles=size,
-        rounds=0,
-        log_increment=increment,
-        increment_variance=1 / fraction - 1,
-        predicted_variance=variance_of_mean(equal, log_ratio),
-        log_evidence=log_evidence + increment,
-        acceptance_rate=np.nan,
-        kernel_calls=0,
-        resampled=True,
-        distinct_fraction=1.0,
-    )
-    last = path.last
-    genealogy = Genealogy.of(size, bridge.variance)
-    state = State(last, particles, equal, info.log_evidence, np.arange(size), genealogy, 1)
-    run = Run(state, (info,), (path.start, last))
-    return Chain(run, particles, {}, 0.0, founders, bridge)
-
-
-def _by_moves(path: Any, start: _Start, rng: np.random.Generator, workers: int) -> _Carried:
+def _by_moves(path: Any, start: Start, rng: np.random.Generator, workers: int) -> Carried:
     """Temper the new data in, with a move after each step."""
     count = len(start.parts)
     generators = rng.spawn(count)
@@ -330,10 +228,10 @@ def _by_moves(path: Any, start: _Start, rng: np.random.Generator, workers: int) 
     survivors = sum(worth(chain.founders) for chain in chains)
     renewed = memory <= LARGEST_MEMORY
     independent = float(start.size) if renewed else min(survivors, start.independent)
-    return _Carried(chains, estimate_chains(chains), "moves", independent, survivors, memory)
+    return Carried(chains, estimate_chains(chains), "moves", independent, survivors, memory)
 
 
-def _follow(path: Any, part: Part, start: _Start, rng: np.random.Generator) -> tuple[Chain, float]:
+def _follow(path: Any, part: Part, start: Start, rng: np.random.Generator) -> tuple[Chain, float]:
     """Run one chain from its draws to the new posterior; also return what moves have left."""
     since, size = time.perf_counter(), len(part.points)
     shares = np.bincount(part.blocks) / size
@@ -370,12 +268,14 @@ def _follow(path: Any, part: Part, start: _Start, rng: np.random.Generator) -> t
     return chain, float(np.fmax.reduce(memory))
 
 
-def _search(path: Any, found: _Carried) -> dict[str, Any]:
+def _search(path: Any, found: Carried) -> dict[str, Any]:
     """Look for modes that the draws have missed, where weights were not enough."""
+    if found.updated_by in KEEPING:
+        return {}
     clouds = [chain.particles for chain in found.chains]
     spaces = path.spaces(clouds[0])
     log_evidence = found.estimates.evidence.log_evidence
-    if found.updated_by == "weights" or not spaces or not np.isfinite(log_evidence):
+    if not spaces or not np.isfinite(log_evidence):
         return {}
     # The same starting points in every call: whether a mode is found is no matter of luck.
     rng = np.random.default_rng(0)

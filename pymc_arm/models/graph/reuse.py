@@ -24,7 +24,7 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
-from pymc_arm.models.graph.interpret import compile_with_numpy, read_graph
+from pymc_arm.models.graph.interpret import Rewrites, compile_with_numpy, read_graph
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.graph.shapes import fix_shapes
 
@@ -52,6 +52,7 @@ def compile_batched(
     graphs: Sequence[TensorVariable],
     *,
     trusted: bool = False,
+    rewrites: Rewrites = "all",
 ) -> Program:
     """Return graphs as a function of many points at once, on NumPy.
 
@@ -63,20 +64,20 @@ def compile_batched(
         Which of them get a new first axis, and the variables that have it.
     graphs
         To be evaluated.
-    trusted
+    trusted, rewrites
         As of :func:`~pymc_arm.models.graph.interpret.compile_with_numpy`.
     """
     data = [v for v in ancestors(graphs) if getattr(v.tag, "exchangeable", False)]
-    key = _structure(inputs, data, graphs, (trusted, *(v.type for v in batched.values())))
+    key = _structure(inputs, data, graphs, (trusted, rewrites, *(v.type for v in batched.values())))
     values = [variable.data for variable in data]
     program = _recall(key)
     if program is not None:
         return program.bind(*values)
     places = [pt.tensor(dtype=v.type.dtype, shape=v.type.shape) for v in data]
     opened = clone_replace(list(graphs), dict(zip(data, places, strict=True))) if data else graphs
-    program = _compile([*inputs, *places], batched, opened, trusted)
+    program = _compile([*inputs, *places], batched, opened, trusted, rewrites)
     if data and not program.vectorized:  # an operation may have an array form for constants only
-        return _compile(inputs, batched, graphs, trusted)
+        return _compile(inputs, batched, graphs, trusted, rewrites)
     if program.vectorized:
         _keep(key, program)
     return program.bind(*values)
@@ -121,6 +122,7 @@ def _compile(
     batched: Mapping[Variable, Variable],
     graphs: Sequence[TensorVariable],
     trusted: bool,
+    rewrites: Rewrites,
 ) -> Program:
     fixed = fix_shapes(inputs, graphs)
     many = list(vectorize_graph(fixed, dict(batched))) if graphs else []
@@ -134,7 +136,8 @@ def _compile(
         # Rewrites join the traces of what they merge; those of some small models double until
         # memory is full.
         variable.tag.trace = []
-    return compile_with_numpy([batched.get(v, v) for v in inputs], *many, trusted=trusted)
+    places = [batched.get(v, v) for v in inputs]
+    return compile_with_numpy(places, *many, trusted=trusted, rewrites=rewrites)
 
 
 def _structure(

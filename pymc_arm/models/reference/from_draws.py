@@ -1,22 +1,100 @@
-"""Fits the reference q to draws of the posterior that are there already.
+"""The reference q where there are draws of the posterior already.
 
 No climbs and no moves: the draws know where the mass is. What is left is the view in which it is
-roundest, and the covariance from places and scores.
+roundest, and the covariance from places and scores. Where a model has a Gaussian field, q is that
+of :mod:`pymc_arm.models.fields`, which needs no draws, and these are seen in its coordinates: the
+scale of a group and its effects are a funnel as they are, and about normal there.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from pymc_arm.errors import PathError
+from pymc_arm.estimation.spaces import RefinementSpace
+from pymc_arm.models.fields.choose import FEWEST, find_field
+from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.path import GenericPath
-from pymc_arm.models.reference.density import Chart
+from pymc_arm.models.reference.choose import FIELD_OVERLAP
+from pymc_arm.models.reference.density import Chart, ProductDensity, StudentMixture
 from pymc_arm.models.reference.fit import Reference, assess, find_shares
 from pymc_arm.models.reference.mixture import Fit, fit_chart, freedom_of
+from pymc_arm.models.reference.path import ChartSpace, ReferencePath
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.running.processors import one_blas_thread
 
-__all__ = ["fit_reference_to_draws"]
+__all__ = ["FieldPath", "find_field_path", "fit_reference_to_draws"]
+
+# Prior draws that tell whether there is a field.
+PRIOR_DRAWS = 50
+
+
+@dataclass(frozen=True)
+class _Density:
+    """A reference density as bridges ask for one."""
+
+    mixture: StudentMixture | ProductDensity
+    components: int = 1
+
+    def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        """Draw points, (size, dimension)."""
+        return self.mixture.draw(rng, size)
+
+    def log_density(self, points: np.ndarray) -> np.ndarray:
+        """Return the log-density at points."""
+        return self.mixture(points)[0]
+
+
+class FieldSpace(ChartSpace):
+    """The chart of a field, and the density that was fitted in it."""
+
+    def __init__(self, path: "FieldPath") -> None:
+        super().__init__(path, points_are_particles=True)
+        self.known_density = _Density(path.reference.mixture)
+
+    def fit_to(self, particles: Any) -> "FieldSpace":
+        """Return the same space: it is made for no particles."""
+        return self
+
+
+class FieldPath(ReferencePath):
+    """A posterior in the coordinates of its field, where draws are bridged to the reference."""
+
+    def spaces(self, particles: np.ndarray) -> Sequence[RefinementSpace]:
+        """Return the chart with the density of the reference."""
+        return [FieldSpace(self)]
+
+
+def find_field_path(path: GenericPath, fewest: int = FEWEST) -> FieldPath | None:
+    """Return a posterior in the coordinates of its field; None where it has none of that size.
+
+    What is asked of the field is what a run asks of it
+    (:func:`pymc_arm.models.reference.choose.choose_path`).
+
+    Parameters
+    ----------
+    path
+        The path of the model.
+    fewest
+        The smallest number of coordinates of a field.
+    """
+    layout = path.plan.layout
+    if layout.discrete.any():
+        return None
+    prior = layout.ravel(path.prior.draw(np.random.default_rng(0), PRIOR_DRAWS), PRIOR_DRAWS)
+    prior = prior[np.isfinite(prior).all(axis=1)]
+    if not len(find_field(path, prior, fewest)) or not path.density.gradient.available():
+        return None
+    target = SharedTarget(path)
+    try:
+        reference = fit_field_reference(path, target, None, fewest)
+    except (PathError, np.linalg.LinAlgError):
+        return None  # the coordinates as they are remain
+    if reference is None or not reference.overlap > FIELD_OVERLAP:
+        return None
+    return FieldPath(path, reference, target)
 
 
 def fit_reference_to_draws(

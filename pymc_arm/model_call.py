@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path as FilePath
 from typing import Any, Literal
 
 import numpy as np
@@ -121,7 +120,7 @@ class ModelCall:
 
     def begin(self) -> PathRun:
         """Compile the model, and begin its run."""
-        self._started = time.time()
+        self._started = time.monotonic()
         return self._begin(self._recipe, self.options)
 
     def again(self, outcome: Outcome) -> PathRun | None:
@@ -157,8 +156,7 @@ class ModelCall:
         directory = self.options.directory
         if directory is None:
             return self.options
-        own = replace(directory, directory=FilePath(directory.directory) / folder)
-        return replace(self.options, checkpoint=own)
+        return replace(self.options, checkpoint=directory.within(folder))
 
     def _check_sums(self, outcome: Outcome) -> str:
         """Return what is wrong with sums over discrete variables where the posterior is."""

@@ -209,7 +209,7 @@ def run_spawned(
             cancel(futures)
 
     def remaining() -> float | None:
-        return None if task.deadline is None else max(0.0, task.deadline - time.time())
+        return None if task.deadline is None else task.deadline.remaining
 
     try:
         while waiting:

@@ -210,7 +210,7 @@ def forge_archive(rng: np.random.Generator, content: bytes, others: Any, marker:
     if kind == 0:
         evil = np.empty(1, dtype=object)
         evil[0] = Pickled(marker)
-        np.savez(made, **{name: evil for name in _arrays(content)}, checksum=evil)
+        np.savez(made, **dict.fromkeys(_arrays(content), evil), checksum=evil)
         return made.getvalue()
     if kind == 1:
         with zipfile.ZipFile(made, "w") as archive:

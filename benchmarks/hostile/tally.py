@@ -51,7 +51,8 @@ class Tally:
     def __str__(self) -> str:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
         survived = self.tried - len(self.lost)
-        return f"{self.title}: {self.tried} tried, {survived} survived, {len(self.lost)} lost ({kinds})"
+        counts = f"{self.tried} tried, {survived} survived, {len(self.lost)} lost"
+        return f"{self.title}: {counts} ({kinds})"
 
 
 @dataclass(frozen=True)

@@ -334,7 +334,7 @@ def single_precision(rng: np.random.Generator, name: str) -> float:
 
 def odd_names(rng: np.random.Generator, name: str) -> float:
     """Add variables whose names no file would have, in a model within the model."""
-    word = str(rng.choice(["a/b", "../x", "µ ß", "x[0]", "x__", "posterior", "chain", "%s {0}"]))
+    word = str(rng.choice(["..\\x", "a:b", "µ ß", "x[0]", "x__", "posterior", "chain", "%s {0}"]))
     a, y = rng.uniform(0.5, 4), int(rng.integers(0, 6))
     with pm.Model(name=f"{name}_sub"):
         p = pm.Beta(f"{name}{word}", a, 1)

@@ -7,6 +7,7 @@ the chains of many runs can be in flight together (:mod:`pymc_arm.comparison.run
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -16,7 +17,7 @@ import numpy as np
 
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.errors import CheckpointError, TimeLimitError
+from pymc_arm.errors import ArmWarning, CheckpointError, TimeLimitError, callers_level
 from pymc_arm.estimation.ladder import Ladder
 from pymc_arm.estimation.spaces import Refinable
 from pymc_arm.results import Estimates, Evidence, estimate_chains, represent_posterior
@@ -43,6 +44,8 @@ LARGEST_GROWTH = 1.0
 MARGIN = 1.2
 # What ended a run that the user stopped, by Ctrl-C or by the button of a notebook.
 INTERRUPTION = "interruption"
+# What ended one whose chains are there, and whose second estimate failed.
+REFINING_ERROR = "error in refining"
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ class PathRun:
         if not self._finished:
             raise TimeLimitError(_nothing_finished(options))
         self._refined, self._searched = self._finished, {}
-        interrupted = False
+        interrupted = failed = False
         if options.refine and not self._late():
             with one_blas_thread():
                 generators = self._spare.spawn(len(self._finished))
@@ -152,6 +155,14 @@ class PathRun:
                     )
                 except KeyboardInterrupt:
                     interrupted = True
+                except Exception as error:  # a density of the user's may raise anywhere
+                    failed = True
+                    warnings.warn(
+                        f"log Z could not be refined: {type(error).__name__}: {error}. The chains "
+                        "had ended, and their estimate is kept, without a second one.",
+                        ArmWarning,
+                        stacklevel=callers_level(),
+                    )
         integration_error = float(np.mean([c.integration_error for c in self._refined]))
         self._estimates = estimate_chains(
             self._refined,
@@ -163,6 +174,8 @@ class PathRun:
         more = _chains_to_add(error, options.target_se, chains, int(options.chains))
         if interrupted or (None in ended and not self._late()):
             self._ended_by = INTERRUPTION
+        elif failed:
+            self._ended_by = REFINING_ERROR
         elif None in ended or (more and self._late()):
             self._ended_by = "time_limit"
         elif not more:

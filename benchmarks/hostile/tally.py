@@ -11,7 +11,7 @@ import pymc as pm
 import pymc_arm
 from pymc_arm import errors
 
-__all__ = ["Case", "Tally", "has_a_sentence", "run_case"]
+__all__ = ["Case", "Tally", "has_a_sentence", "run_case", "tally_cases"]
 
 # In standard errors; a right run is beyond it less than once in 1e5 (t with 12 degrees of freedom).
 LARGEST_DEVIATION = 6.0

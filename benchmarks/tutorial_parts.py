@@ -70,10 +70,11 @@ def scanned_walk(rng: np.random.Generator, name: str) -> float:
     length, persistence = int(rng.integers(2, 7)), rng.uniform(-0.9, 0.95)
     noise, y = rng.uniform(0.2, 2), rng.normal(0, 1.5, length)
     shock = pm.Normal(f"{name}_shock", 0, 1, shape=length)
-    states, _ = pytensor.scan(
+    states = pytensor.scan(
         lambda each, before: persistence * before + each,
         sequences=[shock],
         outputs_info=[pt.zeros(())],
+        return_updates=False,
     )
     pm.Normal(f"{name}_y", states, noise, observed=y)
     lags = np.subtract.outer(np.arange(length), np.arange(length))

@@ -155,11 +155,11 @@ class PathRun:
                     )
                 except KeyboardInterrupt:
                     interrupted = True
-                except Exception as error:  # a density of the user's may raise anywhere
+                except Exception as failure:  # a density of the user's may raise anywhere
                     failed = True
                     warnings.warn(
-                        f"log Z could not be refined: {type(error).__name__}: {error}. The chains "
-                        "had ended, and their estimate is kept, without a second one.",
+                        f"log Z could not be refined: {type(failure).__name__}: {failure}. The "
+                        "chains had ended, and their estimate is kept, without a second one.",
                         ArmWarning,
                         stacklevel=callers_level(),
                     )

@@ -173,7 +173,8 @@ class Journal:
                 continue
             decode = decode_chain if file == self._end(number) else decode_unfinished
             try:
-                return _decode(decode, path, file)
+                found: Chain | Unfinished = _decode(decode, path, file)
+                return found
             except CheckpointError as error:
                 warnings.warn(
                     f"{error} The state before it is used instead; the result is the same.",

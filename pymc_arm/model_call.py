@@ -22,7 +22,7 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
-from pymc_arm.errors import ArmWarning, callers_level
+from pymc_arm.errors import ArmWarning, TimeLimitError, callers_level
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.elimination import Marginalize
@@ -115,8 +115,18 @@ class ModelCall:
     def run(self, runner: Runner) -> Any:
         """Run all of it, and return the result."""
         outcome = run_path(self.begin(), runner)
+        path, recorded = self._path, self._recorded
         another = self.again(outcome)
-        return self.finish(outcome if another is None else run_path(another, runner))
+        if another is None:
+            return self.finish(outcome)
+        try:
+            return self.finish(run_path(another, runner))
+        except TimeLimitError:
+            # The first run has ended, and stands for what it is: not confirmed, and not complete.
+            guard = f"{self._recorded.get('guard', 'a second run')}, for which there was no time"
+            self._path, self._recorded = path, {**recorded, "guard": guard}
+            summary = replace(outcome.summary, ended_by="time_limit", complete=False)
+            return self.finish(replace(outcome, summary=summary))
 
     def begin(self) -> PathRun:
         """Compile the model, and begin its run."""

@@ -1,200 +1,84 @@
-"""Runs that are killed, and give the same bits all the same.
+"""What runs survive: hostile numbers, models, files, places, signals, disks, too little memory.
 
-``python -m benchmarks faults [--runs 50] [--workers 20] [--draws 300]``: runs with checkpoints are
-killed with SIGKILL at random moments and resumed, and Dask workers are killed while chains run on
-them. Each result is compared, bit by bit, with that of an uninterrupted run.
+``python -m benchmarks faults [PART ...]`` runs all parts, or those that are named, and prints for
+each how many trials there were, how many were survived, and what was lost:
+
+- ``numerics``, ``models``: hostile numbers and models against exact values (`--draws`, `--quick`);
+- ``files``: mutated checkpoints and results (`--files 10000`);
+- ``places``: threads, copies of a process, pools, Dask, after JAX;
+- ``stages``, ``signals``, ``limits``, ``disks``: exceptions and interrupts at any call, SIGTERM,
+  time limits, disks that fail;
+- ``memory``: estimates against what is used, and limits;
+- ``killed``, ``workers``: SIGKILL at random moments (`--runs 50`), Dask workers (`--workers 20`).
 """
 
 import argparse
-import contextlib
-import hashlib
 import logging
-import multiprocessing
-import os
-import random
-import signal
-import subprocess
 import sys
-import tempfile
-import threading
 import time
-import warnings
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from collections.abc import Callable
 
-import numpy as np
-import pymc as pm
-
-import pymc_arm
-from pymc_arm.models.compiled import compile_model
+from benchmarks.hostile.concurrency import tally_places
+from benchmarks.hostile.files import tally_checkpoints, tally_results
+from benchmarks.hostile.interruptions import (
+    tally_disks,
+    tally_signals,
+    tally_stages,
+    tally_time_limits,
+)
+from benchmarks.hostile.killed import tally_killed_runs, tally_killed_workers
+from benchmarks.hostile.memory import tally_memory
+from benchmarks.hostile.models import model_cases
+from benchmarks.hostile.numerics import numeric_cases
+from benchmarks.hostile.tally import Tally, tally_cases
 
 __all__ = ["COMMANDS"]
 
 
-def build() -> pm.Model:
-    """Return a model with global, local and discrete variables."""
-    rng = np.random.default_rng(1)
-    groups = np.repeat(np.arange(8), 5)
-    y = rng.normal(rng.normal(0, 1, 8)[groups], 1)
-    with pm.Model() as model:
-        scale = pm.HalfNormal("scale", 1)
-        shift = pm.Bernoulli("shift", 0.5)
-        effect = pm.Normal("effect", 0, scale, shape=8)
-        pm.Normal("y", effect[groups] + shift, 1, observed=y)
-    return model
-
-
-def digest(result: Any) -> str:
-    """Return a digest of log Z and of all draws."""
-    found = hashlib.sha256(result.attrs["log_marginal_likelihood"].hex().encode())
-    for values in result["posterior"].data_vars.values():
-        found.update(np.ascontiguousarray(values).tobytes())
-    return found.hexdigest()
-
-
-def fingerprint(path: pymc_arm.Path, draws: int, **options: Any) -> str:
-    """Run, and return the digest of the result."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return digest(
-            pymc_arm.sample_path(path, draws, random_seed=1, progressbar=False, **options)
-        )
-
-
-def run_in_process(path: pymc_arm.Path, draws: int, directory: str, answers: Any) -> None:
-    checkpoint = pymc_arm.Checkpoint(directory, seconds=0.0)
-    answers.put(fingerprint(path, draws, checkpoint=checkpoint, resume=True))
-
-
 def main_faults(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks faults")
+    parser.add_argument("parts", nargs="*")
+    parser.add_argument("--draws", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="no model of many data")
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--moments", type=int, default=12)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--workers", type=int, default=20)
-    parser.add_argument("--draws", type=int, default=300)
     options = parser.parse_args(arguments)
     logging.getLogger("pymc").setLevel(logging.ERROR)
-    path = compile_model(build())
-    started = time.perf_counter()
-    expected = fingerprint(path, options.draws)
-    seconds = time.perf_counter() - started
-    print(f"an uninterrupted run takes {seconds:.1f} s", flush=True)
-    killed, same = _kill_runs(path, options.draws, options.runs, seconds, expected)
-    print(f"{killed} runs killed and resumed: {same} identical results", flush=True)
-    dask = _kill_workers(options.draws, options.workers) if options.workers else 0
-    print(f"{options.workers} Dask workers killed: {dask} identical results")
-    sys.exit(same < killed or dask < options.workers)
-
-
-def _kill_runs(
-    path: pymc_arm.Path, draws: int, runs: int, seconds: float, expected: str
-) -> tuple[int, int]:
-    """Kill a run at a random moment; if it was quicker, begin again."""
-    context = multiprocessing.get_context("fork")
-    moments = random.Random(1)
-    killed = same = 0
-    while killed < runs:
-        with tempfile.TemporaryDirectory() as directory:
-            answers = context.Queue()
-            work = (path, draws, directory, answers)
-            process = context.Process(target=run_in_process, args=work)
-            process.start()
-            time.sleep(moments.uniform(0.0, seconds))
-            if not process.is_alive():
-                continue
-            os.kill(process.pid, signal.SIGKILL)
-            process.join()
-            killed += 1
-            answers = context.Queue()
-            process = context.Process(target=run_in_process, args=(*work[:3], answers))
-            process.start()
-            same += answers.get(timeout=600) == expected
-            process.join()
-    return killed, same
-
-
-def _kill_workers(draws: int, workers: int) -> int:
-    """Kill one of two Dask workers while chains run; if they were quicker, begin again.
-
-    They are processes of ours without a nanny: one that is slow to start would not be waited for.
-    """
-    from distributed import Client, LocalCluster
-
-    warnings.simplefilter("ignore")
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    moments = random.Random(2)
-    model = build()
-    expected = digest(pymc_arm.sample(model, draws, random_seed=1, progressbar=False))
-    killed = same = 0
-    with (
-        LocalCluster(n_workers=0, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-        contextlib.ExitStack() as started,
-    ):
-
-        def start() -> subprocess.Popen[bytes]:
-            options = ["--no-nanny", "--no-dashboard", "--nthreads", "1"]
-            command = [sys.executable, "-m", "distributed.cli.dask_worker", *options]
-            process = subprocess.Popen(
-                [*command, cluster.scheduler_address], stderr=subprocess.DEVNULL
-            )
-            started.callback(process.kill)
-            return process
-
-        processes = [start(), start()]
-        _wait_for(client, processes)
-        _, seconds, _ = _run_on_dask(client, model, draws)
-        while killed < workers:
-            moment = moments.uniform(0.0, seconds)
-            found, _, in_time = _run_on_dask(client, model, draws, moment, processes[0])
-            if not in_time:
-                continue
-            killed += 1
-            same += found == expected
-            print(f"Dask workers killed: {killed}, identical results: {same}", flush=True)
-            processes = [processes[1], start()]
-            _wait_for(client, processes)
-    return same
-
-
-def _wait_for(client: Any, processes: list[subprocess.Popen[bytes]]) -> None:
-    """Wait until the scheduler knows these workers, and no dead one."""
-    wanted, found = {process.pid for process in processes}, None
-    while found != wanted:
-        time.sleep(0.5)
-        with contextlib.suppress(OSError):  # it may not have heard of a death
-            found = set(client.run(os.getpid).values())
-
-
-def _run_on_dask(
-    client: Any,
-    model: pm.Model,
-    draws: int,
-    kill_after: float | None = None,
-    process: subprocess.Popen[bytes] | None = None,
-) -> tuple[str, float, bool]:
-    """Return the digest, the seconds of the run, and whether a worker was killed before its end."""
-    ended = threading.Event()
-
-    def run(draws: int, chains: int) -> Any:
-        options = {"random_seed": 1, "progressbar": False, "executor": client.get_executor()}
-        return pymc_arm.sample(model, draws, chains=chains, **options)
-
-    def kill() -> bool:
-        in_time = not ended.wait(kill_after)
-        if in_time:
-            process.kill()
-            process.wait()
-        return in_time
-
-    run(2, 2)  # workers import and compile before the time is taken
-    with ThreadPoolExecutor(1) as killer:
-        killing = None if kill_after is None else killer.submit(kill)
+    seeds = range(1, options.seeds + 1)
+    parts: dict[str, Callable[[], list[Tally]]] = {
+        "numerics": lambda: [
+            tally_cases("hostile numbers", list(numeric_cases(options.quick)), options.draws, seeds)
+        ],
+        "models": lambda: [
+            tally_cases("hostile models", list(model_cases()), options.draws, seeds)
+        ],
+        "files": lambda: [
+            tally_checkpoints(options.files),
+            tally_results(options.files // 10),
+        ],
+        "places": lambda: [tally_places()],
+        "stages": lambda: [tally_stages(options.moments)],
+        "signals": lambda: [tally_signals(options.moments)],
+        "limits": lambda: [tally_time_limits(options.moments)],
+        "disks": lambda: [tally_disks()],
+        "memory": lambda: [tally_memory()],
+        "killed": lambda: [tally_killed_runs(options.runs)],
+        "workers": lambda: [tally_killed_workers(options.workers)],
+    }
+    unknown = set(options.parts) - set(parts)
+    if unknown:
+        parser.error(f"{sorted(unknown)} are not among {', '.join(parts)}")
+    lost = 0
+    for name in options.parts or parts:
         started = time.perf_counter()
-        result = run(draws, 4)
-        seconds = time.perf_counter() - started
-        ended.set()
-        in_time = killing is not None and killing.result()
-    return digest(result), seconds, in_time
+        for tally in parts[name]():
+            print(f"{tally} in {time.perf_counter() - started:.0f} s", flush=True)
+            print(*(f"  {each[:300]}" for each in tally.lost), sep="\n", end="", flush=True)
+            lost += len(tally.lost)
+    sys.exit(bool(lost))
 
 
 COMMANDS = {"faults": main_faults}

@@ -2,8 +2,9 @@
 
 A part is a tree or chain of discrete variables, or a conjugate pair, with random sizes, parameters,
 transforms, potentials and missing values; those of `benchmarks.wild_parts` have vague priors,
-integers, small types and random bounds. :func:`random_model` joins one to three of them, so that
-log Z is the sum of theirs.
+integers, small types and random bounds; those of `benchmarks.tutorial_parts` have dims, plates,
+scans, distributions of their own and raw units. :func:`random_model` joins one to three of them, so
+that log Z is the sum of theirs.
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytensor.tensor as pt
 from scipy import stats
 from scipy.special import betaln, gammaln, logsumexp
 
+from benchmarks.tutorial_parts import TUTORIAL_PARTS
 from benchmarks.wild_parts import WILD_PARTS
 
 __all__ = ["PARTS", "random_model"]
@@ -224,25 +226,29 @@ def prior_only(rng: np.random.Generator, name: str) -> float:
     return 0.0
 
 
-PARTS: dict[str, Part] = {
-    part.__name__: part
-    for part in (
-        beta_binomial,
-        gamma_poisson,
-        gaussian_groups,
-        gaussian_with_missing_values,
-        gaussian_chain,
-        discrete_tree,
-        switch,
-        dirichlet_multinomial,
-        unknown_precision,
-        regression,
-        thinned_counts,
-        uniform_counts,
-        gaussian_potential,
-        exponential_potential,
-        power_potential,
-        cut,
-        prior_only,
-    )
-} | WILD_PARTS
+PARTS: dict[str, Part] = (
+    {
+        part.__name__: part
+        for part in (
+            beta_binomial,
+            gamma_poisson,
+            gaussian_groups,
+            gaussian_with_missing_values,
+            gaussian_chain,
+            discrete_tree,
+            switch,
+            dirichlet_multinomial,
+            unknown_precision,
+            regression,
+            thinned_counts,
+            uniform_counts,
+            gaussian_potential,
+            exponential_potential,
+            power_potential,
+            cut,
+            prior_only,
+        )
+    }
+    | WILD_PARTS
+    | TUTORIAL_PARTS
+)

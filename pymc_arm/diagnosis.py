@@ -18,7 +18,7 @@ from pymc_arm.estimation.steps import StepFacts
 from pymc_arm.estimation.unseen import Unseen
 from pymc_arm.estimation.verdict import Report, judge
 from pymc_arm.html import box, paragraph, table
-from pymc_arm.running.summary import RunSummary
+from pymc_arm.running.summary import RunSummary, read_number
 
 __all__ = ["Diagnosis", "attach_verdict", "diagnose", "read_facts"]
 
@@ -87,7 +87,14 @@ def diagnose(idata: InferenceTree) -> Diagnosis:
     >>> report.r_hat < 1.05
     True
     """
-    report = judge(read_facts(get_group(idata, "arm"), get_group(idata, "sample_stats")))
+    history, statistics = get_group(idata, "arm"), get_group(idata, "sample_stats")
+    try:
+        report = judge(read_facts(history, statistics))
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f"The result lacks {error}, or has it in another form: its file is damaged, or "
+            "something has changed it. Run the model again."
+        ) from error
     return Diagnosis(**vars(report))
 
 
@@ -142,7 +149,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         divergent=_mean(statistics["divergent"].values) if "divergent" in statistics else np.nan,
         overlap=number("refine_overlap"),
         pareto_k=number("refine_pareto_k"),
-        repaired=int(attributes.get("repaired_modes", 0)),
+        repaired=number.whole("repaired_modes"),
         repaired_share=number("repaired_share"),
         refuted=number("particles_refuted") > 0,
         missed=missed,
@@ -156,12 +163,10 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         explore_r_hat=number("explore_r_hat"),
         explore_r_hat_variable=str(attributes.get("explore_r_hat_variable", "")),
         draws_from=str(attributes.get("draws_from", "particles")),
-        draws=int(attributes.get("draws", 0)),
+        draws=number.whole("draws"),
         chains=len(explored),
-        dimension=int(attributes.get("dimension", 0)),
-        fewest_particles=int(
-            attributes.get("fewest_particles", 2 * int(attributes.get("dimension", 0)))
-        ),
+        dimension=number.whole("dimension"),
+        fewest_particles=number.whole("fewest_particles", 2 * number.whole("dimension")),
         given=_read_given(attributes, number, refined),
         carried=_read_carried(attributes, number),
         flat=() if summary is None else summary.flat,
@@ -175,15 +180,15 @@ def _read_given(
     """Read what is known of draws that were given, if they were."""
     if "given_draws" not in attributes:
         return None
-    bridged = bool(int(attributes["bridged"]))
+    bridged = bool(number.whole("bridged"))
     return GivenDraws(
-        chains=int(attributes["given_chains"]),
-        draws=int(attributes["given_draws"]),
-        dimension=int(attributes.get("dimension", 0)),
+        chains=number.whole("given_chains"),
+        draws=number.whole("given_draws"),
+        dimension=number.whole("dimension"),
         r_hat=number("r_hat"),
         r_hat_variable=str(attributes.get("r_hat_variable", "")),
         effective=number("ess"),
-        divergences=int(attributes.get("divergences", 0)),
+        divergences=number.whole("divergences"),
         shift=number("shift"),
         shift_limit=number("shift_limit"),
         shift_variable=str(attributes.get("shift_variable", "")),
@@ -216,7 +221,17 @@ class _Numbers:
         self._attributes = attributes
 
     def __call__(self, name: str) -> float:
-        return float(self._attributes.get(name, np.nan))
+        return read_number(self._attributes, name) if name in self._attributes else np.nan
+
+    def whole(self, name: str, otherwise: int = 0) -> int:
+        """Return a number that counts something."""
+        value = self(name) if name in self._attributes else otherwise
+        if not abs(value) < 2**63:
+            raise ValueError(
+                f"The result has {name}={value} in its attrs, which is no count: its file is "
+                "damaged, or something has changed it. Run the model again."
+            )
+        return int(value)
 
     def evidence(self, name: str) -> Evidence:
         return Evidence(self(name), self(f"{name}_se"), 1)

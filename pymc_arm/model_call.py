@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path as FilePath
 from typing import Any, Literal
 
 import numpy as np
@@ -23,7 +22,7 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
 from pymc_arm.diagnosis import attach_verdict
-from pymc_arm.errors import ArmWarning, callers_level
+from pymc_arm.errors import ArmWarning, TimeLimitError, callers_level
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.elimination import Marginalize
@@ -116,12 +115,22 @@ class ModelCall:
     def run(self, runner: Runner) -> Any:
         """Run all of it, and return the result."""
         outcome = run_path(self.begin(), runner)
+        path, recorded = self._path, self._recorded
         another = self.again(outcome)
-        return self.finish(outcome if another is None else run_path(another, runner))
+        if another is None:
+            return self.finish(outcome)
+        try:
+            return self.finish(run_path(another, runner))
+        except TimeLimitError:
+            # The first run has ended, and stands for what it is: not confirmed, and not complete.
+            guard = f"{self._recorded.get('guard', 'a second run')}, for which there was no time"
+            self._path, self._recorded = path, {**recorded, "guard": guard}
+            summary = replace(outcome.summary, ended_by="time_limit", complete=False)
+            return self.finish(replace(outcome, summary=summary))
 
     def begin(self) -> PathRun:
         """Compile the model, and begin its run."""
-        self._started = time.time()
+        self._started = time.monotonic()
         return self._begin(self._recipe, self.options)
 
     def again(self, outcome: Outcome) -> PathRun | None:
@@ -157,8 +166,7 @@ class ModelCall:
         directory = self.options.directory
         if directory is None:
             return self.options
-        own = replace(directory, directory=FilePath(directory.directory) / folder)
-        return replace(self.options, checkpoint=own)
+        return replace(self.options, checkpoint=directory.within(folder))
 
     def _check_sums(self, outcome: Outcome) -> str:
         """Return what is wrong with sums over discrete variables where the posterior is."""

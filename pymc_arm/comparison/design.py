@@ -10,9 +10,8 @@ it is below the reciprocal of it.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -252,7 +251,7 @@ def design(
         built = {name: build(count) for name, build in builders.items()}
         own = directory
         if directory is not None:
-            own = replace(directory, directory=Path(directory.directory) / f"n-{count}")
+            own = directory.within(f"n-{count}")
         if not experiments:
             seed = seed_of(random_seed, own, resume)
             if random_seed is None and len(seed) > 1:

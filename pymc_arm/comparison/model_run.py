@@ -7,7 +7,6 @@ result is the same either way. Everything here happens on the calling thread: it
 chain ends next, and goes on with the model that has all of its chains.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -211,7 +210,7 @@ class _Submitted:
     def remaining(self) -> float:
         """The seconds to the deadline."""
         deadline = self._request.task.deadline
-        return np.inf if deadline is None else max(0.0, deadline - time.time())
+        return np.inf if deadline is None else deadline.remaining
 
     def abandon(self) -> None:
         """Wait no longer: chains that run end with their step, and the others do not begin."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from pymc_arm._compat import InferenceTree, get_group, has_group
 from pymc_arm.results import Evidence, pool
+from pymc_arm.running.summary import read_number
 
 __all__ = ["read_attributes", "read_evidence", "read_seconds"]
 
@@ -36,11 +37,20 @@ def read_evidence(result: InferenceTree | Evidence) -> Evidence:
         return result
     attributes = read_attributes(result)
     if "log_marginal_likelihood" in attributes:
-        return Evidence(
-            float(attributes["log_marginal_likelihood"]),
-            float(attributes["log_marginal_likelihood_se"]),
-            float(attributes["log_marginal_likelihood_df"]),
+        parts = ("", "_se", "_df")
+        found = Evidence(
+            *(read_number(attributes, f"log_marginal_likelihood{part}") for part in parts)
         )
+        # Where Z is zero it has no error.
+        known = found.standard_error >= 0 and found.degrees_of_freedom > 0
+        if not (found.log_evidence < math.inf and (known or found.log_evidence == -math.inf)):
+            raise ValueError(
+                f"{type(result).__name__} has log_marginal_likelihood={found.log_evidence} with "
+                f"_se={found.standard_error} and _df={found.degrees_of_freedom} in its attrs, "
+                "which no run gives: its file is damaged, or something has changed it. Run the "
+                "model again."
+            )
+        return found
     statistics = get_group(result, "sample_stats") if has_group(result, "sample_stats") else {}
     if "log_marginal_likelihood" not in statistics:
         raise ValueError(
@@ -73,7 +83,8 @@ def read_seconds(result: Any) -> float:
     attributes = dict(read_attributes(result))
     if has_group(result, "sample_stats"):
         attributes = {**get_group(result, "sample_stats").attrs, **attributes}
-    return float(attributes.get("sampling_time", attributes.get("_t_sampling", math.nan)))
+    name = "sampling_time" if "sampling_time" in attributes else "_t_sampling"
+    return read_number(attributes, name) if name in attributes else math.nan
 
 
 def _chain_values(stored: np.ndarray, chains: int | None) -> list[float]:

@@ -4,7 +4,6 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -157,7 +156,7 @@ def _own_options(shared: Options, place: int, name: str) -> Options:
         entropy = [*np.atleast_1d(seed).tolist(), place]
         seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
     if directory is not None:
-        # A run needs a directory for itself.
-        folder = re.sub(r"[^\w.-]+", "_", f"{place}-{name}")
-        directory = replace(directory, directory=Path(directory.directory) / folder)
+        # A run needs a directory for itself. File systems take 255 bytes, and a letter has up to 4.
+        folder = re.sub(r"[^\w.-]+", "_", f"{place}-{name}")[:60]
+        directory = directory.within(folder)
     return replace(shared, random_seed=seed, checkpoint=directory)

@@ -45,6 +45,9 @@ LARGEST_DEVIATION = 0.5
 # the mass may be missed. Rounding makes no peaks.
 SURROUND = np.array([0.3, 0.7])
 UNSEEN = 1e-4
+# A density that does not fall where the search ends (nodes are 1e20 prior scales out by then) may
+# have no integral: as much as was found, or anything, may lie beyond.
+ENDLESS = 1.0
 ROUNDED = 1e-9
 # A piece that falls by more nats is divided before its neighbours: next to a normal peak 1e-7 of
 # the piece wide it falls by 1e14, and where exp(exp(x)) is about to overflow by 1e34.
@@ -152,9 +155,11 @@ def assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Assessed:
     rates = (slopes[:, 0], -slopes[rows, last])
     limits = (nodes[:, 0] <= line.low, nodes[:, -1] >= line.high)
     opened, log_tails = [], []
+    endless = np.zeros(len(nodes), dtype=bool)
     for rate, at_limit, value in zip(rates, limits, (values[:, 0], values[:, -1]), strict=True):
         free = ~at_limit & ~is_zero(value)
         falling = rate > 0
+        endless |= free & ~falling
         opened.append(free & ~(falling & (value <= peak - DEPTH)))
         with np.errstate(all="ignore"):
             log_tail = value - (np.log(np.expm1(rate)) if line.whole else np.log(rate))
@@ -204,7 +209,10 @@ def assess(nodes: np.ndarray, values: np.ndarray, line: Line) -> Assessed:
         log_masses=log_masses,
         log_total=log_total,
         error=error,
-        missed=seldom + tail_share + np.where(foot >= 0, UNSEEN, 0.0),
+        missed=seldom
+        + tail_share
+        + np.where(foot >= 0, UNSEEN, 0.0)
+        + np.where(endless, ENDLESS, 0.0),
     )
     open_low, open_high = (side & alive for side in opened)
     empty = ~alive & (nodes.shape[1] < MOST_EMPTY) & (not line.whole)

@@ -81,7 +81,7 @@ def compile_terms(
     Raises
     ------
     ModelError
-        If every back end disagrees with PyTensor's own function.
+        If every back end disagrees with PyTensor's own function, or none can evaluate the terms.
     """
     pieces = [piece for block in blocks for piece in block.pieces]
     attempts = [("numpy", True), ("numba", True), ("numba", False), ("c", False)]
@@ -124,7 +124,32 @@ def compile_terms(
         raise disagreement
     if failure is None:
         raise ValueError(f"backend={backend!r} can't evaluate this model: leave it out.")
-    raise failure
+    raise _cannot_be_evaluated(x, blocks, reference, failure) from failure
+
+
+def _cannot_be_evaluated(
+    x: TensorVariable, blocks: Sequence[TermBlock], reference: np.ndarray, failure: Exception
+) -> ModelError:
+    """Return what to say of terms that no compiler can evaluate, with the one that is to blame."""
+    blamed, why = "", failure
+    for block in blocks:
+        try:
+            pieces = list(block.pieces)
+            options = {"mode": "FAST_COMPILE", "on_unused_input": "ignore"}
+            values = pytensor.function([x], pieces, **options)(reference[0])
+            for value, piece in zip(values, pieces, strict=True):
+                found = np.asarray(value).dtype
+                if found != piece.dtype:
+                    raise TypeError(f"it returned {found}, and declares {piece.dtype}")
+        except Exception as error:  # it is part of the message
+            blamed, why = f" of {block.name!r}", error
+            break
+    reason = str(why).strip().splitlines() or [""]
+    return ModelError(
+        f"The log-density{blamed} can't be evaluated at a draw from the prior: "
+        f"{type(why).__name__}: {reason[0]}. If it is of your own, check that it takes any value "
+        "of the prior, and returns numbers of the type that it declares."
+    )
 
 
 def compile_priors(

@@ -19,6 +19,7 @@ from pymc_arm.algorithm.resampling import SCHEMES
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.errors import ChainError
 from pymc_arm.estimation.bridge import Bridge
+from pymc_arm.running.deadline import Deadline
 
 __all__ = [
     "Chain",
@@ -103,14 +104,14 @@ class Unfinished:
 class Task:
     """What the chains of a run have in common, besides the path.
 
-    ``deadline`` is a time of :func:`time.time`, after which no chain takes another step;
-    ``journal`` is where chains write how far they have come, and begin if they find it.
+    After the ``deadline`` no chain takes another step; ``journal`` is where chains write how far
+    they have come, and begin if they find it.
     """
 
     particles: int
     settings: Settings
     counts: tuple[int, ...] | None = None
-    deadline: float | None = None
+    deadline: Deadline | None = None
     journal: "Journal | None" = None
 
     def first_count(self, path: Path) -> int:
@@ -216,7 +217,7 @@ def run_chain(
                 write(so_far)
             if report is not None and not report(so_far):
                 return so_far
-            if task.deadline is not None and time.time() > task.deadline:
+            if task.deadline is not None and task.deadline.passed:
                 return so_far
         result = Run(so_far.state, so_far.history, so_far.positions)
         ended = equally_weighted(path, so_far.rng, result.state, task.particles, task.settings)

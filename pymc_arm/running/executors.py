@@ -9,7 +9,6 @@ import functools
 import os
 import platform
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor, as_completed
@@ -23,6 +22,7 @@ from pymc_arm.algorithm.path import Path
 from pymc_arm.errors import ChainError
 from pymc_arm.running.chains import Chain, Task, Unfinished, run_chain
 from pymc_arm.running.checkpoint.identity import versions
+from pymc_arm.running.deadline import Deadline
 from pymc_arm.running.forked import Outcome, Starts, WorkerResult
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ChainProgress
@@ -144,7 +144,7 @@ def attempt(
 def gather(
     futures: Mapping[Future[Any], int],
     progress: ChainProgress,
-    deadline: float | None = None,
+    deadline: Deadline | None = None,
     outcomes: dict[int, Outcome] | None = None,
 ) -> dict[int, Outcome]:
     """Collect chains as they end; after a failure, wait for those that run, and start no more.
@@ -153,7 +153,7 @@ def gather(
     ``outcomes`` takes what is found, and has it even if this is interrupted.
     """
     outcomes = {} if outcomes is None else outcomes
-    remaining = None if deadline is None else max(0.0, deadline - time.time())
+    remaining = None if deadline is None else deadline.remaining
     try:
         for future in as_completed(futures, remaining):
             outcome = outcome_of(future, futures[future])

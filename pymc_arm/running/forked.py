@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -93,8 +92,8 @@ def run_forked(
             assign(worker)
         with progress:
             while busy:
-                remaining = None if task.deadline is None else task.deadline - time.time()
-                if remaining is not None and remaining < 0:
+                remaining = None if task.deadline is None else task.deadline.remaining
+                if remaining == 0:
                     break
                 for connection in wait(list(busy), remaining):
                     assert isinstance(connection, Connection)

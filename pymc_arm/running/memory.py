@@ -1,6 +1,7 @@
 """How much memory a run needs, known before it is used."""
 
 import os
+from pathlib import Path as FilePath
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -8,11 +9,18 @@ import numpy as np
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 
+try:
+    import resource
+except ImportError:  # there are no such limits on Windows
+    resource = None  # type: ignore[assignment]
+
 __all__ = ["Measured", "available_memory", "check_memory", "estimate_memory"]
 
 # Copies of the particles that are alive at the same time in a step: the set it began with, the one
 # being moved, its proposals, the moved batch and the joined set.
 COPIES = 5
+# Control groups of the first version write a number of pages near 2**63 where there is no limit.
+NO_LIMIT = 2**60
 
 
 @runtime_checkable
@@ -65,18 +73,79 @@ def _bytes_of_draw(path: Path, settings: Settings) -> int:
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can still be used, if the system says so."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return 1024 * int(line.split()[1])
-    except OSError:
-        pass
+    """Return the bytes that can still be used, if the system says so.
+
+    That is the least of what the machine has left, of what the group of processes may take
+    (containers and batch systems set such limits), and of what this process may map (``ulimit
+    -v``).
+    """
+    known = [_of_machine(), _of_process(), *_of_groups()]
+    return min((room for room in known if room is not None), default=None)
+
+
+def _of_machine() -> int | None:
+    for line in _lines("/proc/meminfo"):
+        if line.startswith("MemAvailable:"):
+            return 1024 * int(line.split()[1])
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
+
+
+def _of_process() -> int | None:
+    """Return what is left of the address space, where that has a limit."""
+    if resource is None:
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    used = _lines("/proc/self/statm")
+    if limit == resource.RLIM_INFINITY or not used:
+        return None
+    return max(0, limit - int(used[0].split()[0]) * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _of_groups(root: str = "/sys/fs/cgroup") -> list[int]:
+    """Return what is left to each control group that this process is in, where it has a limit."""
+    found = []
+    for line in _lines("/proc/self/cgroup"):
+        _, controllers, place = line.strip().split(":", 2)
+        if controllers not in ("", "memory"):
+            continue
+        folder = FilePath(root, controllers)
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+        names = names if controllers else ("memory.max", "memory.current")
+        # A container sees its own group as the root, whatever it is called outside.
+        for group in {folder, *(folder / part for part in _with_parents(place))}:
+            limit, used = ([_number(line) for line in _lines(group / name)] for name in names)
+            if limit and used and limit[0] is not None and used[0] is not None:
+                found.append(max(0, limit[0] - used[0] + _reclaimable(group)))
+    return found
+
+
+def _with_parents(place: str) -> list[FilePath]:
+    inside = FilePath(place.strip("/"))
+    return [inside, *inside.parents]
+
+
+def _reclaimable(group: FilePath) -> int:
+    """Return how much of what a group uses are files that the system can drop."""
+    names = ("inactive_file", "total_inactive_file")
+    sizes = [line.split() for line in _lines(group / "memory.stat")]
+    return max((int(size) for name, size in sizes if name in names), default=0)
+
+
+def _number(text: str) -> int | None:
+    """Return a limit, or None for "max" and for the number that stands for none."""
+    number = int(text) if text.strip().isdigit() else None
+    return None if number is None or number >= NO_LIMIT else number
+
+
+def _lines(file: str | FilePath) -> list[str]:
+    """Return the lines of a file of the system; none if there is no such file."""
+    try:
+        return FilePath(file).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def check_memory(path: Path, draws: int, settings: Settings, workers: int) -> None:

@@ -7,6 +7,7 @@ the chains of many runs can be in flight together (:mod:`pymc_arm.comparison.run
 
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
@@ -16,7 +17,7 @@ import numpy as np
 
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.errors import TimeLimitError
+from pymc_arm.errors import ArmWarning, CheckpointError, TimeLimitError, callers_level
 from pymc_arm.estimation.ladder import Ladder
 from pymc_arm.estimation.spaces import Refinable
 from pymc_arm.results import Estimates, Evidence, estimate_chains, represent_posterior
@@ -25,6 +26,7 @@ from pymc_arm.running.chains import Chain, Task
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
 from pymc_arm.running.checkpoint.identity import versions
 from pymc_arm.running.checkpoint.journal import Journal, Manifest, open_journal, read_manifest
+from pymc_arm.running.deadline import Deadline
 from pymc_arm.running.memory import check_memory
 from pymc_arm.running.options import Options
 from pymc_arm.running.pilot import Replay, pilot
@@ -42,6 +44,8 @@ LARGEST_GROWTH = 1.0
 MARGIN = 1.2
 # What ended a run that the user stopped, by Ctrl-C or by the button of a notebook.
 INTERRUPTION = "interruption"
+# What ended one whose chains are there, and whose second estimate failed.
+REFINING_ERROR = "error in refining"
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class PathRun:
     recipe
         Makes the path anew in processes that have no copy of it.
     started
-        When the time limit began to run; by default now.
+        When the time limit began to run, by the monotonic clock; by default now.
     """
 
     #: The chains that the run can't go on without; None at its end.
@@ -96,7 +100,7 @@ class PathRun:
         recipe: Callable[[], Path] | None = None,
         started: float | None = None,
     ) -> None:
-        started = time.time() if started is None else started
+        started = time.monotonic() if started is None else started
         if settings.variant == "reseed" and type(path).reseed is Path.reseed:
             path.reseed(np.random.default_rng(0), path.start, 1)  # raises, with the remedy
         self._workers = 1 if options.executor is not None else options.cores or available_cores()
@@ -118,7 +122,9 @@ class PathRun:
             counts, settings = tuple(found), replace(settings, variant="rm")
             recipe = None if recipe is None else Replay(recipe, path.following, path.recorded_moves)
         self._path, self._options, self._settings = path, options, settings
-        self._deadline = None if options.time_limit is None else started + options.time_limit
+        self._deadline = None
+        if options.time_limit is not None:
+            self._deadline = Deadline(started + options.time_limit)
         task = Task(int(options.draws), settings, counts, self._deadline, journal)
         self._first_request = self.request = Request(path, task, generators, 0, recipe)
         self._finished: list[Chain] = []
@@ -139,7 +145,7 @@ class PathRun:
         if not self._finished:
             raise TimeLimitError(_nothing_finished(options))
         self._refined, self._searched = self._finished, {}
-        interrupted = False
+        interrupted = failed = False
         if options.refine and not self._late():
             with one_blas_thread():
                 generators = self._spare.spawn(len(self._finished))
@@ -149,6 +155,14 @@ class PathRun:
                     )
                 except KeyboardInterrupt:
                     interrupted = True
+                except Exception as failure:  # a density of the user's may raise anywhere
+                    failed = True
+                    warnings.warn(
+                        f"log Z could not be refined: {type(failure).__name__}: {failure}. The "
+                        "chains had ended, and their estimate is kept, without a second one.",
+                        ArmWarning,
+                        stacklevel=callers_level(),
+                    )
         integration_error = float(np.mean([c.integration_error for c in self._refined]))
         self._estimates = estimate_chains(
             self._refined,
@@ -160,6 +174,8 @@ class PathRun:
         more = _chains_to_add(error, options.target_se, chains, int(options.chains))
         if interrupted or (None in ended and not self._late()):
             self._ended_by = INTERRUPTION
+        elif failed:
+            self._ended_by = REFINING_ERROR
         elif None in ended or (more and self._late()):
             self._ended_by = "time_limit"
         elif not more:
@@ -226,7 +242,7 @@ class PathRun:
         interruption.add_note(kept)
 
     def _late(self) -> bool:
-        return self._deadline is not None and time.time() > self._deadline
+        return self._deadline is not None and self._deadline.passed
 
 
 def _dimension(path: Path, chains: Sequence[Chain]) -> int | None:
@@ -259,7 +275,7 @@ def _open(
         return None, root
     file = FilePath(options.directory.directory) / "manifest.json"
     if options.resume and options.random_seed is None and file.exists():
-        root = decode_generator(read_manifest(file).parts["random_seed"])
+        root = _seed_of(read_manifest(file))
     parts = {
         **{f"version of {name}": number for name, number in versions().items()},
         "draws": int(options.draws),
@@ -272,6 +288,17 @@ def _open(
         **identity(),
     }
     return open_journal(options.directory, Manifest(parts), options.resume), root
+
+
+def _seed_of(manifest: Manifest) -> np.random.Generator:
+    """Return the generator that a checkpoint began with."""
+    try:
+        return decode_generator(manifest.parts["random_seed"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            "The manifest of the checkpoint has no random seed that can be read. Delete the "
+            "directory, or choose another one."
+        ) from error
 
 
 def _nothing_finished(options: Options) -> str:

@@ -157,9 +157,14 @@ def serve() -> None:
             return
 
 
-@functools.cache
 def spawned_workers(count: int) -> SpawnedWorkers:
     """Return the helpers of this process: they stay for the next call, and end with it."""
+    return _workers_of(os.getpid(), count)
+
+
+@functools.cache
+def _workers_of(process: int, count: int) -> SpawnedWorkers:
+    """Return helpers of one process: a copy of it has none of the threads that speak to them."""
     workers = SpawnedWorkers(count)
     atexit.register(workers.shutdown)
     return workers
@@ -209,7 +214,7 @@ def run_spawned(
             cancel(futures)
 
     def remaining() -> float | None:
-        return None if task.deadline is None else max(0.0, task.deadline - time.time())
+        return None if task.deadline is None else task.deadline.remaining
 
     try:
         while waiting:

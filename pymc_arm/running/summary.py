@@ -4,7 +4,7 @@ Attributes of netCDF files are numbers and strings: None is written as ``"None"`
 and 1, a tuple of names as one string, and what does not apply is left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, get_args, get_type_hints
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from pymc_arm.algorithm.settings import Settings
 
-__all__ = ["RunSummary"]
+__all__ = ["RunSummary", "read_number"]
 
 # Written as "None" where there is none, so that a reader sees that nothing was asked for.
 ALWAYS = ("target_se", "time_limit")
@@ -128,6 +128,26 @@ class RunSummary:
         return cls(**{"allocation": None, **_read(cls, attributes)}, settings=settings)
 
 
+def read_number(
+    attributes: Mapping[str, Any], name: str, kind: Callable[[Any], Any] = float
+) -> Any:
+    """Return a number among the attributes of a result.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or something else in its place: a file may be damaged, or made by hand.
+    """
+    try:
+        return kind(attributes[name])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        found = str(attributes.get(name, "nothing"))[:50]
+        raise ValueError(
+            f"The result has {found!r} as {name} in its attrs, where a number must be: its file is "
+            "damaged, or something has changed it. Run the model again."
+        ) from error
+
+
 def _plain(value: Any) -> Any:
     """Return a value that netCDF can hold."""
     value = value.item() if isinstance(value, np.generic) else value
@@ -149,5 +169,5 @@ def _read(kind: type, attributes: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = tuple(part for part in str(value).split(", ") if part)
         else:
             types = [option for option in (hint, *get_args(hint)) if option in (bool, int, float)]
-            found[name] = types[0](value) if types else str(value)
+            found[name] = read_number(attributes, name, types[0]) if types else str(value)
     return found

@@ -224,6 +224,14 @@ def test_a_hidden_peak_is_not_claimed():
     assert np.all(grid.missed > 0.1)
 
 
+def test_a_density_without_an_end_is_not_claimed():
+    """It is flat, or grows: nothing is known of what is beyond the last node."""
+    reference = Reference.of(NORMAL_DRAWS)
+    for log_density in (np.zeros_like, lambda x: 0.1 * np.log1p(np.abs(x))):
+        grid = quadrature(lambda x, rows, f=log_density: f(x), reference, 1)
+        assert grid.missed[0] >= 1
+
+
 def test_densities_that_fall_as_a_triple_exponential():
     """The second of two ordered logarithms: beyond the last nodes it falls by 1e34 nats at once."""
     offsets = np.linspace(-30.0, 1.0, 500)[:, None]

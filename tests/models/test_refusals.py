@@ -1,8 +1,13 @@
 """Models without a marginal likelihood are refused by name, before any sampling."""
 
+from typing import Any
+
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
 
 import pymc_arm
 from pymc_arm import ModelError
@@ -92,6 +97,36 @@ def test_possible_data_that_no_prior_draw_reaches() -> None:
         pm.Potential("far", pm.math.switch(x > 29, 0.0, -np.inf))
     with pytest.raises(ModelError, match=r"'far\[0\]' is -inf.* 6000 draws.*it is finite, so"):
         run(model)
+
+
+class SinglePrecision(Op):
+    """A log-likelihood that declares doubles, and returns singles."""
+
+    __props__ = ()
+
+    def make_node(self, x: Any) -> Apply:  # type: ignore[override]
+        return Apply(self, [x], [pt.dscalar()])
+
+    def perform(self, node: Apply, inputs: Any, outputs: Any) -> None:
+        outputs[0][0] = np.asarray(-(inputs[0] ** 2), dtype="float32")
+
+
+def test_a_density_of_another_type_than_it_declares() -> None:
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1)
+        pm.Potential("likelihood", SinglePrecision()(x))
+    with pytest.raises(ModelError, match=r"of 'likelihood' .* it returned float32, and declares"):
+        run(model)
+
+
+@pytest.mark.filterwarnings("ignore::pymc_arm.TrustWarning")
+def test_a_posterior_without_an_end_is_not_ok() -> None:
+    """A potential that undoes the prior: the product is flat, and has no integral."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1)
+        pm.Potential("undone", 0.5 * x**2)
+    result = pymc_arm.sample(model, 100, random_seed=1, progressbar=False)
+    assert result.attrs["verdict"] != "ok"
 
 
 def test_predictors_called_x() -> None:

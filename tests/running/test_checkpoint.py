@@ -187,6 +187,69 @@ def test_nothing_is_written_outside_of_the_directory(tmp_path, monkeypatch):
     assert names == ["chain-00000-end.npz", "chain-00001-end.npz", "manifest.json"]
 
 
+def test_links_out_of_the_directory_are_not_followed(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    run = tmp_path / "run"
+    run.mkdir()
+    journal = Journal(str(run), 0.0)
+    for name in ("chain-00000-end.npz", f".chain-00000-end.npz.{os.getpid()}"):
+        (run / name).symlink_to(outside)
+    with pytest.warns(ArmWarning, match="chain-00000-end.npz of the checkpoint is damaged"):
+        chain = run_chain(PATH, replace(TASK, journal=journal), 0, np.random.default_rng(1))
+    assert outside.read_text() == "mine"
+    assert journal.load(0, PATH).log_evidence == chain.log_evidence
+    (run / "0-a").symlink_to(tmp_path)
+    with pytest.raises(CheckpointError, match=r"'0-a' in checkpoint=.* is a link"):
+        Checkpoint(run).within("0-a")
+
+
+def test_numbers_that_no_run_writes_are_refused(tmp_path):
+    """The checksum is right: somebody has made the file."""
+    journal = Journal(str(tmp_path), 0.0)
+    so_far = stopped_after(2, journal)
+    wrong = {
+        "NaN in particles": {"particles": np.full_like(so_far.state.particles, np.nan)},
+        "log_weights that are no": {"log_weights": np.full_like(so_far.state.log_weights, np.nan)},
+        "log_weights of shape": {"log_weights": so_far.state.log_weights[:3]},
+        "log_evidence=nan": {"log_evidence": np.nan},
+    }
+    for message, changes in wrong.items():
+        for file in tmp_path.iterdir():
+            file.unlink()
+        journal.save(0, replace(so_far, state=replace(so_far.state, **changes)))
+        with pytest.warns(
+            ArmWarning, match=f"step-0000002.npz .* no chain of this run .*{message}"
+        ):
+            assert journal.load(0, PATH) is None
+
+
+@pytest.mark.parametrize("failing", ["write", "rename"])
+def test_a_disk_that_is_full_does_not_end_a_run(tmp_path, monkeypatch, failing):
+    def fail(*args):
+        raise OSError(28, "No space left on device")
+
+    def fill(so_far):
+        monkeypatch.setattr(*({"write": (os, "fsync"), "rename": (os, "replace")}[failing]), fail)
+        return True
+
+    journal = Journal(str(tmp_path), 0.0)
+    task = replace(TASK, journal=journal)
+    with pytest.warns(ArmWarning, match="Chain 0 can't be written .*No space left") as caught:
+        chain = run_chain(PATH, task, 0, np.random.default_rng(1), fill)
+    assert len(caught) == 2  # a step, and the end
+    whole = run_chain(PATH, TASK, 0, np.random.default_rng(1))
+    assert chain.log_evidence == whole.log_evidence
+    monkeypatch.undo()
+    assert isinstance(journal.load(0, PATH), Unfinished)  # what was written before is there
+
+
+def test_a_directory_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CheckpointError, match=r"file.*can't be written.*Choose a directory"):
+        sample(tmp_path / "file" / "run")
+
+
 def test_particles_that_are_no_arrays_are_refused():
     so_far = stopped_after(1)
     for particles in ([1, 2], np.array([None, None])):

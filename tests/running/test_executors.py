@@ -22,6 +22,7 @@ from pymc_arm.running import backends, executors
 from pymc_arm.running.backends import Request, run_chains
 from pymc_arm.running.chains import Chain, Task, Unfinished, run_chain, spawn_generators
 from pymc_arm.running.checkpoint.identity import versions
+from pymc_arm.running.deadline import Deadline
 from pymc_arm.running.executors import run_remotely
 from pymc_arm.running.forked import map_forked
 from pymc_arm.running.placement import Placement
@@ -190,7 +191,7 @@ def test_the_deadline_ends_workers_in_the_middle_of_a_step(impatient):
     path = Slow([0.1] * 3)
     path.seconds = 60.0
     started = time.time()
-    task = Task(50, Settings(), deadline=started + 0.5)
+    task = Task(50, Settings(), deadline=Deadline.after(0.5))
     assert run_chains(Request(path, task, spawn_generators(1, 1)), cores=2) == [None, None]
     assert time.time() - started < 5
 
@@ -320,7 +321,7 @@ def test_an_executor_that_breaks_is_left_with_no_chains():
 
 def test_the_deadline_does_not_wait_for_an_executor():
     """It may have no workers at all, or none for some of the chains."""
-    task = Task(50, Settings(), deadline=time.time() + 1.0)
+    task = Task(50, Settings(), deadline=Deadline.after(1.0))
     executor = Faulty("run", "wait")
     ended = run_chains(
         Request(GaussianChain([0.1]), task, spawn_generators(1, 1)), executor=executor

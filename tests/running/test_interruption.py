@@ -85,6 +85,21 @@ def test_refining_can_be_interrupted(monkeypatch):
     assert result.attrs["log_marginal_likelihood"] == pytest.approx(exact, abs=4 * error + 0.01)
 
 
+def test_an_error_in_refining_keeps_the_chains(monkeypatch):
+    def fail(*args):
+        raise ValueError("the simulator can't take this")
+
+    monkeypatch.setattr(running, "refine_run", fail)
+    options = {"draws": 60, "random_seed": 1, "progressbar": False, "cores": 1}
+    with (
+        pytest.warns(pymc_arm.TrustWarning, match="The error in refining ended the run"),
+        pytest.warns(pymc_arm.ArmWarning, match="ValueError: the simulator can't take this"),
+    ):
+        result = pymc_arm.sample(make_model(1.0), start="prior", **options)
+    assert result.attrs["chains"] == 4
+    assert not result.attrs["complete"]
+
+
 def test_models_that_ended_are_in_the_error(monkeypatch):
     calls = []
     begin = pymc_arm.model_call.ModelCall.begin

@@ -1,6 +1,8 @@
 """Time, memory and precision have memory, and numbers that overflow are met before."""
 
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pymc as pm
@@ -132,6 +134,29 @@ def test_a_run_that_cannot_fit_is_refused_before_sampling():
     assert available_memory() is None or available_memory() > 0
     with pytest.raises(MemoryError, match=r"draws=1000000000000 .* GiB are free"):
         sample(GaussianChain([0.1] * 10), draws=10**12)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are read where Linux has them")
+def test_limits_of_the_process_and_of_its_group_count(tmp_path, monkeypatch):
+    resource = pytest.importorskip("resource")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (used + 10**8, resource.RLIM_INFINITY))
+    assert available_memory() <= 1.1e8
+    monkeypatch.undo()
+    group = tmp_path / "batch" / "job"
+    group.mkdir(parents=True)
+    (tmp_path / "batch" / "memory.max").write_text("5000000\n")
+    (tmp_path / "batch" / "memory.current").write_text("4000000\n")
+    (tmp_path / "batch" / "memory.stat").write_text("anon 1\ninactive_file 500000\n")
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.current").write_text("1000\n")
+    lines = memory._lines
+    monkeypatch.setattr(
+        memory,
+        "_lines",
+        lambda file: ["0::/batch/job"] if file == "/proc/self/cgroup" else lines(file),
+    )
+    assert memory._of_groups(str(tmp_path)) == [1_500_000]
 
 
 def log_z(model, draws=200, **options):

@@ -30,3 +30,19 @@ def test_blas_has_one_thread_inside_and_its_own_number_after():
     with one_blas_thread():
         assert set(threads()) <= {1}
     assert threads() == before
+
+
+def test_the_limit_lasts_until_the_last_thread_leaves_it():
+    np.ones((2, 2)) @ np.ones((2, 2))
+
+    def threads():
+        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+    before = threads()
+    first, second = one_blas_thread(), one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert set(threads()) <= {1}
+    second.__exit__(None, None, None)
+    assert threads() == before

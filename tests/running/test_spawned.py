@@ -168,3 +168,11 @@ def test_workers_of_a_pool_start_no_others(monkeypatch):
     assert can_spawn()
     monkeypatch.setattr(sys, "executable", "")
     assert not can_spawn()
+
+
+def test_a_copy_of_a_process_has_helpers_of_its_own(monkeypatch):
+    """It has none of the threads that speak to those of its parent, and would wait for ever."""
+    mine = spawned.spawned_workers(1)
+    assert spawned.spawned_workers(1) is mine
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert spawned.spawned_workers(1) is not mine

@@ -118,6 +118,9 @@ def combine(view: View | FieldView, fits: list[Fit]) -> tuple[Chart, StudentMixt
     if len(fits) == 1:
         return main, StudentMixture(_with_tails(fits[0]))
     masses = np.array([float(view(f.chart.center[None])[0][0]) + f.chart.log_volume for f in fits])
+    # Where the support ends, the density may be zero at the center of a fit, or of all of them.
+    masses = np.where(np.isfinite(masses), masses, -np.inf)
+    masses = masses if np.isfinite(masses).any() else np.zeros(len(fits))
     weights = np.maximum(np.exp(masses - np.logaddexp.reduce(masses)), SMALLEST_WEIGHT)
     log_weights = np.log(weights / weights.sum())
     parts = [

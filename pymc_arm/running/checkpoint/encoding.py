@@ -97,7 +97,11 @@ def encode_chain(chain: Chain) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def decode_chain(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Chain:
     """Return a finished chain, as a path has it."""
     run = _decode_run(path, header, arrays)
-    final = _rebuild("final", _template(path), arrays) if header["alive"] else None
+    final = None
+    if header["alive"]:
+        template = _template(path)
+        final = _rebuild("final", template, arrays)
+        _check_particles("final", final, template, len(arrays["final_founders"]))
     draws = {name: arrays[f"draws/{number}"] for number, name in enumerate(header["draws"])}
     return Chain(
         run,
@@ -135,16 +139,54 @@ def _decode_run(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray
         Info(**{n: _frozen(v) for n, v in zip(header["fields"], row, strict=True)})
         for row in header["history"]
     )
+    template = _template(path)
     state = State(
         positions[-1],
-        _rebuild("particles", _template(path), arrays),
+        _rebuild("particles", template, arrays),
         arrays["log_weights"],
         header["log_evidence"],
         arrays["ancestors"],
         Genealogy(arrays["founders"], *header["genealogy"]),
         header["step"],
     )
+    _check_state(path, state, template)
+    if not len(history) + 1 == len(positions) == state.step + 1:
+        raise ValueError(f"{len(positions)} positions and {len(history)} steps")
     return Run(state, history, positions)
+
+
+def _check_state(path: Path, state: State, template: Any) -> None:
+    """Refuse numbers that no run has written: NaN, and arrays that do not belong together."""
+    count = path.count(state.particles)
+    weights = state.log_weights
+    expected = {
+        "log_weights": (weights, "f"),
+        "ancestors": (state.ancestors, "iu"),
+        "founders": (state.genealogy.founders, "iu"),
+    }
+    for name, (values, kinds) in expected.items():
+        if values.shape != (count,) or values.dtype.kind not in kinds:
+            raise ValueError(f"{name} of shape {values.shape} and type {values.dtype}")
+    if not (state.ancestors >= 0).all():
+        raise ValueError("negative ancestors")
+    if np.isnan(weights).any() or (weights == np.inf).any():
+        raise ValueError("log_weights that are no numbers")
+    if not state.log_evidence < np.inf:
+        raise ValueError(f"log_evidence={state.log_evidence}")
+    _check_particles("particles", state.particles, template, count)
+
+
+def _check_particles(name: str, tree: Any, template: Any, count: int) -> None:
+    """Refuse particles of other types than the path's own, or NaN where it has none."""
+    if isinstance(template, dict | tuple):
+        items = template.items() if isinstance(template, dict) else enumerate(template)
+        for key, leaf in items:
+            _check_particles(f"{name}/{key}", tree[key], leaf, count)
+    elif template is not None:
+        if tree.dtype != template.dtype or tree.ndim != template.ndim or len(tree) != count:
+            raise ValueError(f"{name} of shape {tree.shape} and type {tree.dtype}")
+        if tree.dtype.kind == "f" and np.isnan(tree).any() and not np.isnan(template).any():
+            raise ValueError(f"NaN in {name}")
 
 
 def _template(path: Path) -> Any:

@@ -12,8 +12,9 @@ import json
 import os
 import time
 import warnings
+import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -70,6 +71,22 @@ class Checkpoint:
         if not self.seconds >= 0:
             raise ValueError(f"seconds={self.seconds} of a checkpoint must be 0 or more.")
 
+    def within(self, folder: str) -> "Checkpoint":
+        """Return a checkpoint in a folder of this one, for one of several runs.
+
+        Raises
+        ------
+        CheckpointError
+            If the folder is a link, which may lead out of the directory.
+        """
+        own = FilePath(self.directory) / folder
+        if own.is_symlink():
+            raise CheckpointError(
+                f"{folder!r} in checkpoint={os.fspath(self.directory)!r} is a link. Nothing is "
+                "written through it: delete it, or choose another directory."
+            )
+        return replace(self, directory=own)
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -94,16 +111,22 @@ def open_journal(checkpoint: Checkpoint, manifest: Manifest, resume: bool) -> "J
     Raises
     ------
     CheckpointError
-        If the directory has a checkpoint and it is not to be resumed, or if it belongs to a run
-        that differs: the message says in what.
+        If the directory can't be written, or has a checkpoint that is not to be resumed, or one of
+        a run that differs: the message says in what.
     """
     directory = FilePath(checkpoint.directory)
     file = directory / "manifest.json"
     if not file.exists():
-        directory.mkdir(parents=True, exist_ok=True)
         parts = json.loads(json.dumps(manifest.parts))
         content = {"format": FORMAT, "parts": parts, "sha256": _digest_of_json(parts)}
-        write_file(file, json.dumps(content, indent=1).encode())
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            write_file(file, json.dumps(content, indent=1).encode())
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint={os.fspath(checkpoint.directory)!r} can't be written: {error}. Choose "
+                "a directory that can be."
+            ) from error
     else:
         if not resume:
             raise CheckpointError(
@@ -123,15 +146,15 @@ def read_manifest(file: FilePath) -> Manifest:
     """Read and verify a manifest."""
     remedy = "Delete the directory, or choose another one."
     try:
-        content = json.loads(file.read_text())
+        content = json.loads(_read_bytes(file))
         parts, version, checksum = content["parts"], content["format"], content["sha256"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OSError, RecursionError) as error:
         raise CheckpointError(f"{file.name} of the checkpoint is damaged. {remedy}") from error
     if version != FORMAT:
         raise CheckpointError(
             f"The checkpoint has format {version}; this version reads {FORMAT}. {remedy}"
         )
-    if checksum != _digest_of_json(parts):
+    if checksum != _digest_of_json(parts) or not isinstance(parts, dict):
         raise CheckpointError(f"{file.name} of the checkpoint is damaged. {remedy}")
     return Manifest(parts)
 
@@ -146,13 +169,12 @@ class Journal:
     def load(self, number: int, path: Path) -> Chain | Unfinished | None:
         """Return the end of a chain, or else its latest state that can be read."""
         for file in [self._end(number), *reversed(self._states(number))]:
-            if not file.exists():
+            if not os.path.lexists(file):
                 continue
+            decode = decode_chain if file == self._end(number) else decode_unfinished
             try:
-                header, arrays = _read(file)
-                if file == self._end(number):
-                    return decode_chain(path, header, arrays)
-                return decode_unfinished(path, header, arrays)
+                found: Chain | Unfinished = _decode(decode, path, file)
+                return found
             except CheckpointError as error:
                 warnings.warn(
                     f"{error} The state before it is used instead; the result is the same.",
@@ -162,15 +184,24 @@ class Journal:
         return None
 
     def writer(self, number: int) -> Callable[[Unfinished], None]:
-        """Return a function that writes a chain's state when it is time."""
+        """Return a function that writes a chain's state when it is time.
+
+        Where that fails (the disk is full) it warns once, and tries again when it is time again.
+        """
         due = time.monotonic() + self.seconds
+        failed = False
 
         def write(so_far: Unfinished) -> None:
-            nonlocal due
+            nonlocal due, failed
             started = time.monotonic()
             if started < due:
                 return
-            self.save(number, so_far)
+            try:
+                self.save(number, so_far)
+            except OSError as error:
+                if not failed:
+                    _warn_of_failure(number, error)
+                failed = True
             ended = time.monotonic()
             if self.seconds:
                 due = ended + max(self.seconds, (ended - started) / LARGEST_OVERHEAD)
@@ -186,10 +217,16 @@ class Journal:
             old.unlink(missing_ok=True)
 
     def finish(self, number: int, chain: Chain) -> None:
-        """Write the end of a chain, which makes its states superfluous."""
-        write_file(self._end(number), _to_bytes(*encode_chain(chain)))
-        for old in self._states(number):
-            old.unlink(missing_ok=True)
+        """Write the end of a chain, which makes its states superfluous.
+
+        A chain that can't be written is as good as one that was: there is a warning.
+        """
+        try:
+            write_file(self._end(number), _to_bytes(*encode_chain(chain)))
+            for old in self._states(number):
+                old.unlink(missing_ok=True)
+        except OSError as error:
+            _warn_of_failure(number, error)
 
     def _end(self, number: int) -> FilePath:
         return FilePath(self.directory) / f"chain-{number:05d}-end.npz"
@@ -211,23 +248,59 @@ def _to_bytes(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> by
 def _read(file: FilePath) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a file and verify all of it."""
     try:
-        with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        content = io.BytesIO(_read_bytes(file))
+        with zipfile.ZipFile(content) as archive:
+            # What is written is stored as it is: what would grow on being read is not ours.
+            if any(entry.file_size > entry.compress_size for entry in archive.infolist()):
+                raise ValueError("compressed")
+        with np.load(content, allow_pickle=False) as arrays_of:
+            arrays = {name: arrays_of[name] for name in arrays_of.files}
         checksum = arrays.pop("checksum").tobytes().decode()
         sound = checksum == _digest_of_arrays(arrays)
         header = json.loads(arrays.pop("header").tobytes())
+        version = header["format"]
     except Exception as error:  # what a damaged archive raises is anybody's guess
         raise CheckpointError(f"{file.name} of the checkpoint is damaged.") from error
-    if not sound or header["format"] != FORMAT:
+    if not sound:
         raise CheckpointError(f"{file.name} of the checkpoint is damaged.")
+    if version != FORMAT:
+        raise CheckpointError(f"{file.name} of the checkpoint has format {version}, not {FORMAT}.")
     return header, arrays
+
+
+def _read_bytes(file: FilePath) -> bytes:
+    """Return what is in a file, which must be one: no link, no pipe, no device."""
+    if file.is_symlink() or not file.is_file():
+        raise OSError(f"{file.name} is no file.")
+    return file.read_bytes()
+
+
+def _decode(decode: Callable[..., Any], path: Path, file: FilePath) -> Any:
+    """Return the chain in a file, if it is one of this path."""
+    header, arrays = _read(file)
+    try:
+        return decode(path, header, arrays)
+    except Exception as error:  # a file that somebody made may lack anything
+        raise CheckpointError(
+            f"{file.name} of the checkpoint holds no chain of this run ({error})."
+        ) from error
+
+
+def _warn_of_failure(number: int, error: OSError) -> None:
+    warnings.warn(
+        f"Chain {number} can't be written to the checkpoint: {error}. The run goes on; what is not "
+        "written can't be resumed.",
+        ArmWarning,
+        stacklevel=2,
+    )
 
 
 def write_file(file: FilePath, content: bytes) -> None:
     """Write a file beside its place, and move it there when all of it is on disk."""
     beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.unlink(missing_ok=True)  # what a killed process left, or a link out of the directory
     try:
-        with open(beside, "wb") as stream:
+        with open(beside, "xb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

@@ -6,12 +6,13 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_arm import run
+import pymc_arm
+from pymc_arm import model_call, run
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference, summits
-from pymc_arm.models.reference.guard import LARGEST_OUTSIDE
+from pymc_arm.models.reference.guard import LARGEST_OUTSIDE, Guard
 
 
 @cache
@@ -48,6 +49,30 @@ def one_mode(monkeypatch):
     path = compile_model(model)
     path.density.gradient.available()
     return path, fit_reference(path, starts=1), truth
+
+
+def test_a_second_run_that_has_no_time_does_not_lose_the_first(monkeypatch):
+    """The first is the result, and says that it is not complete."""
+    with pm.Model() as model:
+        x = pm.Normal("x", 0, 1, shape=12)
+        pm.Normal("y", x, 1, observed=np.linspace(-1, 1, 12))
+    run_path, calls = model_call.run_path, []
+
+    def run(*args):
+        calls.append(args)
+        if len(calls) == 2:
+            raise pymc_arm.TimeLimitError("no time")
+        return run_path(*args)
+
+    monkeypatch.setattr(model_call, "run_path", run)
+    monkeypatch.setattr(
+        model_call, "check_reference", lambda *args: Guard(False, "the prior found more", 0.0)
+    )
+    with pytest.warns(pymc_arm.TrustWarning, match="The time_limit ended the run with 4 of 4"):
+        result = pymc_arm.sample(model, 100, cores=1, random_seed=1, progressbar=False)
+    assert len(calls) == 2
+    assert "for which there was no time" in result.attrs["guard"]
+    assert result.attrs["start"] == "reference"
 
 
 def test_a_missed_mode_is_seen(one_mode):

@@ -16,8 +16,9 @@ import pymc_arm
 from pymc_arm import run, sample_path
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.reference import ReferencePath, choose_path, fit_reference
-from pymc_arm.models.reference.density import Component, StudentMixture
+from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.hamiltonian import move
+from pymc_arm.models.reference.mixture import Fit, combine
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget
 from tests.replicates import first_with_every_version
@@ -205,3 +206,22 @@ def test_every_mode_counts_however_many_there_are(squares):
         assert abs(error) < 4 * found["log_marginal_likelihood_se"] + 1e-3
         assert found["log_marginal_likelihood_se"] < 0.2
         assert found["verdict"] == "ok"
+
+
+def test_components_whose_centers_the_support_leaves_out_are_equal():
+    """The density at the centers says nothing of their weights where it is zero."""
+
+    class Outside:
+        def __call__(self, points):
+            return np.full(len(points), -np.inf), np.zeros_like(points)
+
+    view = Outside()
+    none = np.zeros((0, 1))
+    fits = [
+        Fit(Chart(view, np.array([center]), np.eye(1)), 10.0, none, none, 1.0, 0)
+        for center in (0.0, 3.0)
+    ]
+    _, mixture = combine(view, fits)
+    weights = [part.log_weight for part in mixture.components]
+    assert weights[0] == weights[1]
+    assert np.isfinite(mixture.draw(np.random.default_rng(1), 10)).all()

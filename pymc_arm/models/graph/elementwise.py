@@ -8,7 +8,6 @@ first. Comparisons, conditions and conversions are the exceptions, and have entr
 
 import functools
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np

@@ -67,6 +67,8 @@ class Program:
         self.inputs, self.outputs = list(inputs), list(outputs)
         #: Whether no operation is a loop in Python.
         self.vectorized = vectorized
+        self._calls = 0
+        self._written: ArrayFunction | None = None
         places = [place for i in instructions for place in i.targets]
         self._load(max([*inputs, *constants, *places], default=-1) + 1, constants, instructions)
 
@@ -162,8 +164,7 @@ class Program:
         needed = {*self.outputs, *(p for i in self.instructions for p in i.sources)}
         self.constants = {place: constants[place] for place in constants.keys() & needed}
         self.values: list[Any] = [self.constants.get(place) for place in range(size)]
-        self._calls = 0
-        self._written: ArrayFunction | None = None
+        self._calls, self._written = 0, None
 
 
 def _write(program: Program) -> ArrayFunction:

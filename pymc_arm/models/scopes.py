@@ -45,21 +45,23 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
     known = draws[: max(chunk, MOST_TRIALS)]
     finite = np.isfinite(density.sum(known, np.ones(density.count)))
     order = np.argsort(~finite, kind="stable")
-    for trial in range(int(np.clip(POINTS // max(dimension, 1), FEWEST_TRIALS, MOST_TRIALS))):
-        base = draws[order[trial % len(order)]]
-        before = density.terms(base[None])[0]
+    trials = int(np.clip(POINTS // max(dimension, 1), FEWEST_TRIALS, MOST_TRIALS))
+    # A call may cost the same for one point as for a thousand: that of a loop over steps does.
+    together = max(1, chunk // (1 + dimension))
+    for begin in range(0, trials, together):
+        some = np.arange(begin, min(begin + together, trials))
+        bases = draws[order[some % len(order)]]
         for first in range(0, dimension, chunk):
             coordinates = np.arange(first, min(first + chunk, dimension))
-            points = np.repeat(base[None], len(coordinates), axis=0)
-            for row, coordinate in enumerate(coordinates):
-                column = draws[:, coordinate]
-                different = column[np.isfinite(column) & (column != base[coordinate])]
-                if len(different):
-                    points[row, coordinate] = different[(trial * 7) % len(different)]
-            after = density.terms(points)
+            points = np.repeat(bases[:, None], 1 + len(coordinates), axis=1)
+            for row, coordinate in enumerate(coordinates, start=1):
+                points[:, row, coordinate] = _others(draws[:, coordinate], bases, coordinate, some)
+            terms = density.terms(points.reshape(-1, dimension))
+            terms = terms.reshape(len(some), 1 + len(coordinates), density.count)
+            before, after = terms[:, :1], terms[:, 1:]
             with np.errstate(invalid="ignore"):
                 same = np.abs(after - before) <= ROUNDING * (1 + np.abs(before))
-            changed[coordinates] |= ~(same | (after == before))
+            changed[coordinates] |= ~(same | (after == before)).all(axis=0)
     scopes = np.ascontiguousarray(changed.T)
     for number, slot in enumerate(layout.slots):
         # A flat prior does not change, but it is the prior of its own element all the same.
@@ -79,3 +81,16 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
                 if found and 2 * found >= density.sizes[block]:
                     scopes[rows, slot.start] = True
     return scopes
+
+
+def _others(
+    column: np.ndarray, bases: np.ndarray, coordinate: int, trials: np.ndarray
+) -> np.ndarray:
+    """Return another value of a coordinate for each trial, where there is one."""
+    values = bases[:, coordinate].copy()
+    finite = np.isfinite(column)
+    for row, trial in enumerate(trials):
+        different = column[finite & (column != values[row])]
+        if len(different):
+            values[row] = different[(trial * 7) % len(different)]
+    return values

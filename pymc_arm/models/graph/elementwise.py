@@ -8,7 +8,6 @@ first. Comparisons, conditions and conversions are the exceptions, and have entr
 
 import functools
 import importlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,12 +34,19 @@ from pytensor.scalar.math import Log1mexp, PolyGamma, Softplus, TriGamma
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_arm.models.graph.operations import array_function, own_function, perform_function
-from pymc_arm.models.graph.program import ArrayFunction
+from pymc_arm.models.graph.program import ArrayFunction, Single
 
 __all__ = ["scalar_function"]
 
 # The operands of a ufunc, results included, that PyTensor allows for.
 LARGEST_UFUNC = 32
+# Sums and products of any number of arrays.
+CHAINS: dict[ArrayFunction, ArrayFunction] = {
+    function: functools.partial(
+        lambda chained, *arrays: functools.reduce(chained, arrays), function
+    )
+    for function in (np.add, np.multiply)
+}
 
 
 @array_function.register(Elemwise)
@@ -70,12 +76,23 @@ def _in_output_types(operation: ScalarOp, node: Apply) -> ArrayFunction | None:
             for result, dtype in zip(function(*arrays), dtypes, strict=True)
         ]
     (dtype,) = dtypes
+    if _is_exact(function, node):
+        return Single(function)
 
-    def call(*arrays: Any) -> Sequence[Any]:
+    def call(*arrays: Any) -> Any:
         result = np.asarray(function(*arrays))
-        return (result if result.dtype == dtype else result.astype(dtype),)
+        return result if result.dtype == dtype else result.astype(dtype)
 
-    return call
+    return Single(call)
+
+
+def _is_exact(function: ArrayFunction, node: Apply) -> bool:
+    """Whether a function of NumPy's returns an array, not a number, of the dtype that is asked."""
+    (output,) = node.outputs
+    doubles = all(variable.type.dtype == "float64" for variable in (*node.inputs, output))
+    # Sums and products of many are chains of ufuncs.
+    known = isinstance(function, np.ufunc) or function in CHAINS.values()
+    return known and doubles and getattr(output.type, "ndim", 0) > 0
 
 
 @functools.singledispatch
@@ -151,9 +168,7 @@ def _multiply(operation: Mul, node: Apply) -> ArrayFunction:
 
 def _of_many(function: ArrayFunction, node: Apply) -> ArrayFunction:
     """NumPy's own functions take two arrays; PyTensor's sums and products any number."""
-    if len(node.inputs) == 2:
-        return function
-    return lambda *arrays: functools.reduce(function, arrays)
+    return function if len(node.inputs) == 2 else CHAINS[function]
 
 
 @scalar_function.register(Pow)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor import subtensor
 from pytensor.tensor.basic import Join, Split
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
@@ -28,7 +29,7 @@ from pymc_arm.models.graph.operations import (
     core_function,
     perform_function,
 )
-from pymc_arm.models.graph.program import ArrayFunction
+from pymc_arm.models.graph.program import ArrayFunction, Single
 
 __all__: list[str] = []
 
@@ -41,6 +42,9 @@ AdvancedIncSubtensor1 = getattr(subtensor, "AdvancedIncSubtensor1", AdvancedIncS
 def _subtensor(operation: Subtensor, node: Apply) -> ArrayFunction:
     """Return a function that slices, with the symbolic parts of the slices as arguments."""
     entries = operation.idx_list
+    index = _constant_index(operation, node.inputs[1:])
+    if index is not None and node.outputs[0].type.ndim:
+        return Single(lambda array, *_: array[index])
     if entries is None or not all(isinstance(entry, slice) for entry in entries):
         return perform_function(node)
     bounds = [(entry.start, entry.stop, entry.step) for entry in entries]
@@ -54,6 +58,53 @@ def _subtensor(operation: Subtensor, node: Apply) -> ArrayFunction:
         return (array[tuple(slices)],)
 
     return take
+
+
+@array_function.register(IncSubtensor)
+def _change_part(operation: IncSubtensor, node: Apply) -> ArrayFunction:
+    """Return a function that adds to a fixed part of an array, or replaces it."""
+    index = _constant_index(operation, node.inputs[2:])
+    if index is None or node.inputs[0].type.dtype != node.outputs[0].type.dtype:
+        return perform_function(node)
+
+    def replace(array: np.ndarray, part: np.ndarray, *_: Any) -> np.ndarray:
+        result = np.array(array)
+        result[index] = part
+        return result
+
+    def add(array: np.ndarray, part: np.ndarray, *_: Any) -> np.ndarray:
+        result = np.array(array)
+        result[index] += part
+        return result
+
+    return Single(replace if operation.set_instead_of_inc else add)
+
+
+def _constant_index(operation: Any, inputs: Sequence[Variable]) -> tuple[Any, ...] | None:
+    """Return the index of a part of an array, if it is known beforehand."""
+    if not all(isinstance(variable, Constant) for variable in inputs):
+        return None
+    values = [variable.data for variable in inputs]
+    return tuple(
+        slice(*(None if bound is None else int(bound) for bound in (e.start, e.stop, e.step)))
+        if isinstance(e, slice)
+        else int(e)
+        for e in indices_from_subtensor(values, operation.idx_list)
+    )
+
+
+@array_function.register(DimShuffle)
+def _shuffle(operation: DimShuffle, node: Apply) -> ArrayFunction:
+    """Return a function that exchanges, adds and drops axes."""
+    kept = [axis for axis in operation.new_order if axis != "x"]
+    order = [*kept, *(axis for axis in range(node.inputs[0].type.ndim) if axis not in kept)]
+    whole = tuple(None if axis == "x" else slice(None) for axis in operation.new_order)
+    index = (*whole, *[0] * (len(order) - len(kept)))
+    if not whole:  # an element would be a number, not an array
+        return perform_function(node)
+    if order == sorted(order):
+        return Single(lambda array: array[index])
+    return Single(lambda array: array.transpose(order)[index])
 
 
 @core_function.register(Join)

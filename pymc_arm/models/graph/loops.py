@@ -90,7 +90,8 @@ def _read_step(scan: Scan, same: Sequence[bool], batched: bool, by_perform: bool
     ]
     replacements = dict(zip(inner.inputs, inputs, strict=True))
     outputs = vectorize_graph(list(inner.outputs), replacements)
-    return compile_with_numpy(inputs, *outputs, by_perform=by_perform)
+    # What asserts that shapes agree is a quarter of the steps back of an ODE's gradient.
+    return compile_with_numpy(inputs, *outputs, trusted=not by_perform, by_perform=by_perform)
 
 
 class _Loop:
@@ -112,7 +113,10 @@ class _Loop:
 
     def __init__(self, scan: Scan, step: Program, same: Sequence[bool], batched: bool) -> None:
         info = scan.info
-        self._step, self._same, self._batched = step, list(same), batched
+        self._same, self._batched = list(same), batched
+        after = 1 + info.n_seqs + len(info.tap_array) + info.n_nit_sot
+        # What depends on nothing that changes from step to step is evaluated once.
+        self._before, self._step = step.split(len(same) - after)
         self._sequences, self._collected = info.n_seqs, info.n_nit_sot
         self._taps = [tuple(taps) for taps in info.tap_array]
         outs = [tuple(taps) for taps in info.mit_mot_out_slices]
@@ -128,7 +132,7 @@ class _Loop:
         steps = int(np.max(arrays[0], initial=0))
         if np.any(np.asarray(arrays[0]) != steps):
             raise ValueError("the particles differ in the number of steps")
-        step = self._step.bind(*others) if others else self._step
+        once = self._before(*others)
         positions = [
             -min(taps) % max(len(s), 1) for s, taps in zip(states, self._taps, strict=True)
         ]
@@ -137,7 +141,7 @@ class _Loop:
             inputs = [sequence[number] for sequence in sequences]
             for state, taps, position in zip(states, self._taps, positions, strict=True):
                 inputs += [state[(position + tap) % len(state)] for tap in taps]
-            results = iter(step(*inputs))
+            results = iter(self._step(*inputs, *once))
             for state, targets, position in zip(states, self._targets, positions, strict=True):
                 for target in targets:
                     state[(position + target) % len(state)] = next(results)

@@ -7,7 +7,7 @@ import pymc as pm
 import pytensor.tensor as pt
 
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.interpret import MANY_NODES, compile_with_numpy
 
 
 def test_what_is_bound_is_evaluated_once():
@@ -38,3 +38,21 @@ def test_threads_share_operations_with_a_compiled_function() -> None:
     with ThreadPoolExecutor(2) as pool:
         for found in pool.map(path.log_density, [points] * 200):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_a_large_graph_has_the_gradient_of_a_small_one():
+    """Steps of x <- x + h f(x) that are not a loop, against what they amount to.
+
+    Of x' = a x the steps give x (1 + a h)^n, whose derivatives are known.
+    """
+    steps, width = MANY_NODES // 8, 1e-3  # of nine nodes each
+    a, x = pt.dvector("a"), pt.dvector("x")
+    state = x
+    for _ in range(steps):
+        state = state + width * a * state
+    program = compile_with_numpy([a, x], state, *pt.grad(pt.log(state).sum(), [a, x]))
+    rates, start = np.array([0.3, -0.2]), np.array([1.0, 2.0])
+    value, by_rate, by_start = program(rates, start)
+    np.testing.assert_allclose(value, start * (1 + rates * width) ** steps, rtol=1e-10)
+    np.testing.assert_allclose(by_rate, steps * width / (1 + rates * width), rtol=1e-10)
+    np.testing.assert_allclose(by_start, 1 / start, rtol=1e-10)

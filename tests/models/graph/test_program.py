@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from pymc_arm._compat import COMPILING
-from pymc_arm.models.graph.program import Instruction, Program, serialized, trim
+from pymc_arm.models.graph.program import (
+    CALLS_BEFORE_WRITING,
+    Instruction,
+    Program,
+    Single,
+    serialized,
+    trim,
+)
 
 
 class Add:
@@ -58,6 +65,37 @@ def test_what_is_bound_is_evaluated_once():
     assert len(bound.instructions) == 1
     # The program that was bound is as it was.
     np.testing.assert_array_equal(program(X, 2 * W)[0], X * (2 * W) ** 2)
+
+
+def test_a_program_that_runs_often_gives_the_same():
+    """The results of an operation are one or two, or not used; constants and inputs are outputs."""
+    program = Program(
+        [0, 1],
+        [6, 2, 0, 4],
+        {2: 10.0},
+        [
+            Instruction(Single(np.add), (0, 2), (3,), Add),
+            Instruction(np.divmod, (3, 1), (4, 5), Add),
+            Instruction(lambda a, b: [a * b, a], (3, 4), (6, 7), Add),
+        ],
+        vectorized=True,
+    )
+    expected = [(X + 10) * ((X + 10) // W), 10.0, X, (X + 10) // W]
+    for _ in range(2 * CALLS_BEFORE_WRITING):
+        for found, right in zip(program(X, W), expected, strict=True):
+            np.testing.assert_array_equal(found, right)
+    assert program._written is not None
+
+
+@pytest.mark.parametrize("last", [0, 1, 2])
+def test_a_program_in_two_parts_gives_the_same(last):
+    before, rest = example().split(last)
+    inputs = [X, W]
+    free = len(inputs) - last
+    assert [len(before.instructions), len(rest.instructions)] == [[0, 4], [1, 3], [4, 0]][last]
+    product, negative = rest(*inputs[:free], *before(*inputs[free:]))
+    np.testing.assert_array_equal(product, (X + 10) * W**2)
+    np.testing.assert_array_equal(negative, -X)
 
 
 def test_some_outputs_need_some_instructions():

@@ -175,6 +175,9 @@ class Program:
         self.values: list[Any] = [self.constants.get(place) for place in range(size)]
         self._calls, self._written = 0, None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_written": None, "_calls": 0}
+
 
 def _write(program: Program) -> ArrayFunction:
     """Return a program as one Python function, with a variable for each place."""

@@ -111,6 +111,7 @@ class ModelCall:
         else:
             self._recipe = functools.partial(chosen.build, self.model, **dict(family_kwargs or {}))
         self._recorded: dict[str, Any] = {}
+        self._path: Path
 
     def run(self, runner: Runner) -> Any:
         """Run all of it, and return the result."""

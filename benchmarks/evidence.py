@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
     for name in names:
         for seed in range(1, options.repeats + 1):
             z, verdict = _run(known[name], SAMPLERS[options.sampler], seed)
-            if verdict:
+            if verdict and np.isfinite(z):
                 found.append((z, verdict))
     within = sum(abs(z) <= LARGEST_Z for z, _ in found)
     flagged = sum(not abs(z) <= LARGEST_Z and verdict != "ok" for z, verdict in found)

@@ -39,6 +39,8 @@ FACTOR = 100.0
 LARGEST_OUTSIDE = 0.05
 # A run that is less sure than this has a reference that does not fit.
 LARGEST_ERROR = 0.3
+# How far points are shifted, relative to their size, and by how much a density may change then.
+LAST_DIGITS, LARGEST_ROUNDING = 1e-15, 0.5
 # Larger models are compared with draws of the prior only: a run from it takes more evaluations than
 # the whole run from the reference (BUGS seeds, 26 dimensions and 22 steps: over 60 CPU s, where the
 # reference took 16).
@@ -100,7 +102,10 @@ def check_reference(
         if found == -np.inf:
             return Guard(True, "a small run from the prior lost its particles", found)
         if found > log_evidence + np.log(FACTOR):
-            reason = f"a small run from the prior found more mass: log Z {found:.1f}"
+            if _is_rounding(model_path, done.state.particles, done.state.log_weights):
+                reason = "a small run from the prior came to where the density is rounding error"
+                return Guard(True, reason, found)
+            reason = f"a small run from the prior found more mass: log Z {found:.4g}"
             return Guard(False, reason, found)
         points = path.chart_points(done.state.particles)
         ratio = path.log_density(points) - path.reference.mixture(points)[0] - log_evidence
@@ -111,6 +116,20 @@ def check_reference(
         share = f"{100 * outside:.0f} % of the particles of a small run from the prior"
         return Guard(False, f"{share} are where the reference is not", found, outside)
     return Guard(True, "a small run from the prior agrees", found, outside)
+
+
+def _is_rounding(path: GenericPath, points: np.ndarray, log_weights: np.ndarray) -> bool:
+    """Whether most of the particles are where changes in the last digits change the density.
+
+    Differences of log-gamma functions of a parameter with a heavy-tailed prior are such: of 1e200
+    they are any number up to 1e185, and a particle that comes there stays.
+    """
+    rng = np.random.default_rng(0)
+    shifts = [0.0, *(LAST_DIGITS * rng.uniform(-1, 1, size=points.shape) for _ in range(3))]
+    around = [path.log_density(points * (1 + shift)) for shift in shifts]
+    noisy = ~(np.ptp(around, axis=0) < LARGEST_ROUNDING)
+    weights = np.exp(log_weights - log_weights.max())
+    return bool(weights @ noisy > 0.5 * weights.sum())
 
 
 def _prior_estimate(path: GenericPath, rng: np.random.Generator) -> float:

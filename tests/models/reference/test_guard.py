@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 import pymc_arm
@@ -12,7 +13,7 @@ from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference, summits
-from pymc_arm.models.reference.guard import LARGEST_OUTSIDE, Guard
+from pymc_arm.models.reference.guard import LARGEST_OUTSIDE, Guard, _is_rounding
 
 
 @cache
@@ -134,3 +135,19 @@ def test_a_small_run_that_lost_its_way_is_no_alarm():
     assert guard.log_evidence < reference.log_evidence - 3
     assert guard.outside > LARGEST_OUTSIDE
     assert guard.agrees
+
+
+def test_rounding_errors_are_no_mass():
+    """Four log-gamma functions of a heavy-tailed parameter add up to noise where it is large."""
+    with pm.Model() as model:
+        share = pm.Uniform("share", 0, 1)
+        total = pm.Pareto("total", alpha=1, m=1)
+        x = np.array([9.0, 4.0, 12.0, 7.0, 3.0, 8.0, 15.0, 6.0] * 8)
+        a, b = share * total, (1 - share) * total
+        terms = pt.gammaln(a + b) + pt.gammaln(b + x) - pt.gammaln(b) - pt.gammaln(a + b + x)
+        pm.Potential("y", terms)
+    path = compile_model(model)
+    draws = np.random.default_rng(1).normal(size=(50, 2))
+    assert not _is_rounding(path, draws, np.zeros(50))
+    draws[:, 1] = np.linspace(400.0, 450.0, 50)  # its logarithm
+    assert _is_rounding(path, draws, np.zeros(50))

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
 from pymc_arm.estimation.convergence import pareto_k
 from pymc_arm.models.fields.choose import FEWEST
@@ -17,18 +16,15 @@ from pymc_arm.models.fields.fit import fit_field_view
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart, Component, ProductDensity, StudentMixture
-from pymc_arm.models.reference.fit import ENOUGH, Reference, measure_overlap
-from pymc_arm.models.reference.hamiltonian import move
+from pymc_arm.models.reference.fit import ENOUGH, Reference, draw_and_move, measure_overlap
 from pymc_arm.models.reference.polish import polish
 from pymc_arm.models.reference.target import SharedTarget
-from pymc_arm.models.reference.tempered import furthest
 from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["fit_field_reference"]
 
-# Particles that show the centre and the widths of the standardized field, draws for each of them,
-# the share of these that must be effective, and sweeps over them.
-PARTICLES, DRAWS_EACH, SMALLEST_SHARE_LEFT, SWEEPS = 200, 4, 0.25, 4
+# Particles that show the centre and the widths of the standardized field, and sweeps over them.
+PARTICLES, SWEEPS = 200, 4
 ROUNDS = 2
 # How far widths are from one at most: then the field is not what it was taken for.
 WIDTHS = (0.5, 2.0)
@@ -156,18 +152,11 @@ def _adjust(rng: np.random.Generator, found: _Density) -> tuple[Chart, int]:
     its mean, without noise.
     """
     chart, density = found.chart, found.density
-    draws = density.draw(rng, DRAWS_EACH * PARTICLES)
-    ratio = chart.log_density(draws) - density(draws)[0]
-    ratio = np.where(np.isnan(ratio), -np.inf, ratio)
-    if not np.isfinite(ratio).any():
-        raise PathError("The reference that was fitted does not meet the posterior.")
-    beta = furthest(lambda end: effective_share(end * ratio), 0.0, SMALLEST_SHARE_LEFT)
-    chosen = SCHEMES["systematic"](rng, normalize(beta * ratio), PARTICLES)
-    swept = move(rng, chart, draws[chosen], SWEEPS)
+    swept, _, evaluations = draw_and_move(rng, chart, density, PARTICLES, SWEEPS)
     spread, slopes = swept.points.std(axis=0), swept.gradients.std(axis=0)
     widths = np.clip(np.sqrt(spread / np.maximum(slopes, 1e-12)), *WIDTHS)
     shift = swept.points.mean(axis=0) + widths**2 * swept.gradients.mean(axis=0)
     parameters = density.first
     shift[parameters], widths[parameters] = 0.0, 1.0
     moved = Chart(chart.view, chart.to_view(shift[None])[0], chart.factor * widths)
-    return moved, len(draws) + swept.evaluations
+    return moved, evaluations

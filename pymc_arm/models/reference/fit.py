@@ -43,6 +43,7 @@ __all__ = [
     "ENOUGH",
     "Reference",
     "assess",
+    "draw_and_move",
     "find_shares",
     "fit_reference",
     "fit_rounds",
@@ -314,19 +315,38 @@ def _draw_and_move(
     rng: np.random.Generator, fit: Fit, size: int
 ) -> tuple[Sweeps, Chart, float, int]:
     """Return moved particles in the chart that they were drawn in, beta, and the evaluations."""
-    dimension = len(fit.chart.center)
-    reference = Component(0.0, np.zeros(dimension), None, fit.freedom)
+    reference = Component(0.0, np.zeros(len(fit.chart.center)), None, fit.freedom)
     wide = Chart(fit.chart.view, fit.chart.center, scale_ratio(fit.freedom) * fit.chart.factor)
-    draws = reference.draw(rng, DRAWS_EACH * size)
+    swept, beta, evaluations = draw_and_move(rng, wide, reference, size, SWEEPS)
+    return swept, wide, beta, evaluations
+
+
+def draw_and_move(
+    rng: np.random.Generator,
+    chart: Chart,
+    density: Component | ProductDensity,
+    size: int,
+    sweeps: int,
+) -> tuple[Sweeps, float, int]:
+    """Draw, go towards the posterior as far as draws can follow, resample and move.
+
+    Returns the moved particles, beta, and the evaluations.
+
+    Raises
+    ------
+    PathError
+        If no draw is possible.
+    """
+    draws = density.draw(rng, DRAWS_EACH * size)
     with np.errstate(invalid="ignore"):
-        ratio = wide.log_density(draws) - reference(draws)[0]
+        ratio = chart.log_density(draws) - density(draws)[0]
     ratio = np.where(np.isnan(ratio), -np.inf, ratio)
     if not np.isfinite(ratio).any():
         raise PathError("The reference that was fitted does not meet the posterior.")
     beta = furthest(lambda end: effective_share(end * ratio), 0.0, SMALLEST_SHARE_LEFT)
     chosen = SCHEMES["systematic"](rng, normalize(beta * ratio), size)
-    swept = move(rng, wide, draws[chosen], SWEEPS)
-    return swept, wide, beta, len(draws) + swept.evaluations
+    swept = move(rng, chart, draws[chosen], sweeps)
+    return swept, beta, len(draws) + swept.evaluations
 
 
 def find_shares(target: SharedTarget, fit: Fit) -> np.ndarray:

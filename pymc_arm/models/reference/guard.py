@@ -125,7 +125,8 @@ def _is_rounding(path: GenericPath, points: np.ndarray, log_weights: np.ndarray)
     they are any number up to 1e185, and a particle that comes there stays.
     """
     rng = np.random.default_rng(0)
-    shifts = [0.0, *(LAST_DIGITS * rng.uniform(-1, 1, size=points.shape) for _ in range(3))]
+    shifts = LAST_DIGITS * rng.uniform(-1, 1, size=(4, *points.shape))
+    shifts[0] = 0.0
     around = [path.log_density(points * (1 + shift)) for shift in shifts]
     noisy = ~(np.ptp(around, axis=0) < LARGEST_ROUNDING)
     weights = np.exp(log_weights - log_weights.max())

@@ -229,10 +229,9 @@ def test_interrupting_ends_all_workers_at_once():
     )
     assert process.stdout is not None
     workers = [int(process.stdout.readline().split()[1]) for _ in range(2)]
-    started = time.time()
     process.send_signal(signal.SIGINT)
+    # Each of them would sleep for a minute.
     _, errors = process.communicate(timeout=10)
-    assert time.time() - started < 3
     assert "KeyboardInterrupt" in errors
     for worker in workers:
         with pytest.raises(ProcessLookupError):

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,6 @@ from pymc_arm._compat import COMPILING
 __all__ = ["ArrayFunction", "Instruction", "Program", "Single", "execute", "serialized", "trim"]
 
 ArrayFunction = Callable[..., Any]
-# A program that has run so often is written as one Python function. That takes some 15 microseconds
-# an operation and saves one of the two that an operation takes on a small array, in each call: at
-# the worst a program that is never called again took twice as long as it had to.
-CALLS_BEFORE_WRITING = 16
 
 
 class Single:
@@ -73,24 +70,25 @@ class Program:
         self.inputs, self.outputs = list(inputs), list(outputs)
         #: Whether no operation is a loop in Python.
         self.vectorized = vectorized
-        self._calls = 0
-        self._written: ArrayFunction | None = None
         places = [place for i in instructions for place in i.targets]
         self._load(max([*inputs, *constants, *places], default=-1) + 1, constants, instructions)
 
     def __call__(self, *inputs: Any) -> list[np.ndarray]:
         """Evaluate the outputs of the graph."""
-        if self._written is None:
-            self._calls += 1
-            if self._calls > CALLS_BEFORE_WRITING:
-                self._written = _write(self)
+        values = self.values.copy()
+        for place, value in zip(self.inputs, inputs, strict=True):
+            values[place] = value
         with np.errstate(all="ignore"):
-            if self._written is not None:
-                return self._written(*inputs)
-            values = self.values.copy()
-            for place, value in zip(self.inputs, inputs, strict=True):
-                values[place] = value
-            execute(self.instructions, values)
+            for function, arguments, target, targets, done in self._steps:
+                result = function(*arguments(values))
+                if targets:
+                    for place, each in zip(targets, result, strict=True):
+                        values[place] = each
+                else:
+                    values[target] = result
+                del result
+                for place in done:
+                    values[place] = None
         return [values[place] for place in self.outputs]
 
     def bind(self, *inputs: np.ndarray, outputs: Sequence[int] | None = None) -> "Program":
@@ -173,30 +171,24 @@ class Program:
         needed = {*self.outputs, *(p for i in self.instructions for p in i.sources)}
         self.constants = {place: constants[place] for place in constants.keys() & needed}
         self.values: list[Any] = [self.constants.get(place) for place in range(size)]
-        self._calls, self._written = 0, None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_written": None, "_calls": 0}
+        self._steps = [_prepare(instruction) for instruction in self.instructions]
 
 
-def _write(program: Program) -> ArrayFunction:
-    """Return a program as one Python function, with a variable for each place."""
-    names: dict[str, Any] = {f"v{place}": value for place, value in program.constants.items()}
-    lines = [f"def run({', '.join(f'v{place}' for place in program.inputs)}):"]
-    for number, instruction in enumerate(program.instructions):
-        function, comma = instruction.execute, ","
-        if isinstance(function, Single):
-            function, comma = function.function, ""
-        names[f"f{number}"] = function
-        targets = ", ".join(f"v{place}" for place in instruction.targets)
-        sources = ", ".join(f"v{place}" for place in instruction.sources)
-        lines.append(f"    {targets}{comma} = f{number}({sources})")
-        if instruction.done:
-            lines.append(f"    del {', '.join(f'v{place}' for place in instruction.done)}")
-    lines.append(f"    return [{', '.join(f'v{place}' for place in program.outputs)}]")
-    exec("\n".join(lines), names)
-    written: ArrayFunction = names["run"]
-    return written
+# A function, what takes its arguments from all values, where its one result goes, or where those of
+# several go, and what is no longer needed.
+_Step = tuple[ArrayFunction, Callable[[list[Any]], Any], int, tuple[int, ...], tuple[int, ...]]
+
+
+def _prepare(instruction: Instruction) -> _Step:
+    """Return an instruction in the form that takes the least time in each call."""
+    sources, targets = instruction.sources, instruction.targets
+    # An itemgetter of one place returns no sequence; that of a slice does.
+    first = sources[0] if sources else 0
+    places = sources if len(sources) > 1 else (slice(first, first + len(sources)),)
+    function = instruction.execute
+    if isinstance(function, Single):
+        return function.function, itemgetter(*places), targets[0], (), instruction.done
+    return function, itemgetter(*places), -1, targets, instruction.done
 
 
 def trim(

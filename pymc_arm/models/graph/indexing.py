@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor import subtensor
-from pytensor.tensor.basic import Join, Split
+from pytensor.tensor.basic import AllocEmpty, Join, Split
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import (
@@ -118,6 +118,18 @@ def _join(core: Join, node: Apply) -> ArrayFunction | None:
     if own_axis:
         return functools.partial(_concatenate, dimensions, core.axis)
     return functools.partial(_concatenate, dimensions)
+
+
+@core_function.register(AllocEmpty)
+def _allocate(core: AllocEmpty, node: Apply) -> ArrayFunction:
+    def allocate(*lengths: np.ndarray) -> Sequence[np.ndarray]:
+        batch = np.broadcast_shapes(*(np.shape(length) for length in lengths))
+        sizes = [int(np.max(length, initial=0)) for length in lengths]
+        if any(np.any(length != size) for length, size in zip(lengths, sizes, strict=True)):
+            raise ValueError("the particles differ in the shapes of their arrays")
+        return [np.empty((*batch, *sizes), core.dtype)]
+
+    return allocate
 
 
 @core_function.register(Split)

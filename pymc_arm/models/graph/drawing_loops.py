@@ -66,8 +66,6 @@ class DrawingLoop(Op):
         As of :func:`replace_drawing_loops`.
     """
 
-    __props__ = ()
-
     def __init__(self, node: Apply, batch: Batch) -> None:
         self.scan, self.types = node.op, [variable.type for variable in node.outputs]
         self.batch = batch
@@ -98,8 +96,6 @@ def _vectorize_loop(op: DrawingLoop, node: Apply, *inputs: Variable) -> Apply:
 
 class _BatchedLoop(Op):
     """Makes many draws of a loop; ``longer`` says which inputs of the scan have a first axis."""
-
-    __props__ = ()
 
     def __init__(self, loop: DrawingLoop, longer: tuple[bool, ...]) -> None:
         self._loop, self._longer = loop, longer

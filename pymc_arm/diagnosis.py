@@ -241,10 +241,10 @@ def _unfinished(summary: RunSummary, number: _Numbers) -> str:
     """Return a sentence about the limit that ended a run early, or nothing."""
     if summary.complete:
         return ""
-    message = (
-        f"The {summary.ended_by} ended the run with {summary.chains} of {summary.chains_started} "
-        "chains."
-    )
+    chains = f"{summary.chains} of {summary.chains_started} chains"
+    if summary.chains == summary.chains_started and summary.target_se is None:
+        return f"The {summary.ended_by} ended the run after its {chains}, before all checks."
+    message = f"The {summary.ended_by} ended the run with {chains}."
     if summary.target_se is not None:
         error = number("log_marginal_likelihood_se")
         message += f" The standard error is {error:.3g}, not {summary.target_se:.3g}."

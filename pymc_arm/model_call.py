@@ -2,9 +2,9 @@
 
 import functools
 import logging
-import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from pymc_arm._compat import (
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.arguments import check_choice
+from pymc_arm.deadline import OutOfTimeError, keep_deadline
 from pymc_arm.diagnosis import attach_verdict
 from pymc_arm.errors import ArmWarning, TimeLimitError, callers_level
 from pymc_arm.families.registry import find_family
@@ -38,7 +39,13 @@ from pymc_arm.results import make_inference_tree
 from pymc_arm.running.backends import Runner
 from pymc_arm.running.checkpoint.identity import path_identity
 from pymc_arm.running.options import Options
-from pymc_arm.running.run import INTERRUPTION, Outcome, PathRun, run_path
+from pymc_arm.running.run import (
+    INTERRUPTION,
+    Outcome,
+    PathRun,
+    run_path,
+    time_limit_error,
+)
 from pymc_arm.wrapped import finish_as_given
 
 __all__ = ["ModelCall", "path_settings"]
@@ -115,24 +122,36 @@ class ModelCall:
 
     def run(self, runner: Runner) -> Any:
         """Run all of it, and return the result."""
-        outcome = run_path(self.begin(), runner)
-        path, recorded = self._path, self._recorded
-        another = self.again(outcome)
-        if another is None:
-            return self.finish(outcome)
+        run = self.begin()
+        outcome = run_path(run, runner)
         try:
-            return self.finish(run_path(another, runner))
+            another = self.again(outcome)
+            return self.finish(outcome if another is None else run_path(another, runner))
         except TimeLimitError:
-            # The first run has ended, and stands for what it is: not confirmed, and not complete.
-            guard = f"{self._recorded.get('guard', 'a second run')}, for which there was no time"
-            self._path, self._recorded = path, {**recorded, "guard": guard}
-            summary = replace(outcome.summary, ended_by="time_limit", complete=False)
-            return self.finish(replace(outcome, summary=summary))
+            return self.finish(self.settle_for(run).outcome())
 
     def begin(self) -> PathRun:
         """Compile the model, and begin its run."""
-        self._started = time.monotonic()
-        return self._begin(self._recipe, self.options)
+        self._deadline = self.options.deadline()
+        with self._in_time():
+            return self._begin(self._recipe, self.options)
+
+    def settle_for(self, run: PathRun) -> PathRun:
+        """Return to the first run, where there was no time to confirm it or to make another."""
+        self._path, self._recorded = self._first
+        guard = self._recorded.get("guard", "not compared with the prior")
+        self._recorded["guard"] = f"{guard}, for which there was no time"
+        run.leave_unconfirmed()
+        return run
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """End with a TimeLimitError what takes longer than the run may."""
+        try:
+            with keep_deadline(self._deadline):
+                yield
+        except OutOfTimeError:
+            raise time_limit_error(self.options) from None
 
     def again(self, outcome: Outcome) -> PathRun | None:
         """Return another run, where what came out can't stand.
@@ -142,6 +161,11 @@ class ModelCall:
         """
         if outcome.summary.ended_by == INTERRUPTION:
             return None
+        self._first = self._path, dict(self._recorded)
+        with self._in_time():
+            return self._again(outcome)
+
+    def _again(self, outcome: Outcome) -> PathRun | None:
         problem = self._check_sums(outcome)
         if problem:
             warnings.warn(
@@ -157,6 +181,7 @@ class ModelCall:
         if guard.agrees or self._start == "reference":
             self._recorded["guard"] = guard.reason
             return None
+        self._first[1]["guard"] = f"{guard.reason}; so a run from the prior was to be made"
         options = self._options_again("prior")
         run = self._begin(functools.partial(self._recipe, start="prior"), options)
         self._recorded["guard"] = f"{guard.reason}; so the run was made again, from the prior"
@@ -201,7 +226,7 @@ class ModelCall:
             path_settings(path, self._paper, self._given),
             identity=lambda: {**path_identity(path), **model_identity(self.model, path)},
             recipe=self._elsewhere(recipe, path),
-            started=self._started,
+            deadline=self._deadline,
         )
 
     def _elsewhere(self, recipe: Callable[..., Path], path: Path) -> Callable[[], Path]:

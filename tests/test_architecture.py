@@ -14,7 +14,7 @@ from tests.conftest import WITHOUT_PYMC
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "pymc_arm"
 LARGEST_FILE = 200_000
-SHARED = ("errors", "arguments")
+SHARED = ("errors", "arguments", "deadline")
 PYMC = ("pymc", "pytensor", "arviz", "xarray", "pandas", "numba")
 # What builds models of PyMC, or InferenceData.
 FRONT_ENDS = (

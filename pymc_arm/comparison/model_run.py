@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pymc_arm.errors import ChainError
+from pymc_arm.errors import ChainError, TimeLimitError
 from pymc_arm.model_call import ModelCall
 from pymc_arm.results import Evidence
 from pymc_arm.running.backends import Request, Runner, make_runner
@@ -42,7 +42,8 @@ class ModelRun:
     def __init__(self, call: ModelCall) -> None:
         self.call = call
         self._run: PathRun | None = None
-        self._checked = False
+        #: The run that has ended, and was looked at; another may have followed it.
+        self._first: PathRun | None = None
 
     @property
     def request(self) -> Request | None:
@@ -83,10 +84,15 @@ class ModelRun:
 
     def _receive(self, chains: Sequence[Chain | None]) -> None:
         assert self._run is not None
-        self._run.receive(chains)
-        if self._run.request is None and not self._checked:
-            self._checked = True
-            self._run = self.call.again(self._run.outcome()) or self._run
+        try:
+            self._run.receive(chains)
+            if self._run.request is None and self._first is None:
+                self._first = self._run
+                self._run = self.call.again(self._run.outcome()) or self._run
+        except TimeLimitError:
+            if self._first is None:
+                raise
+            self._run = self.call.settle_for(self._first)
 
     def run_chains(self, runner: Runner) -> None:
         """Have a runner run what is asked for, until nothing is."""

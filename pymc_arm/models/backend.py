@@ -22,6 +22,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.deadline import check_deadline
 from pymc_arm.errors import ModelError
 from pymc_arm.models.graph.batching import copy_graphs
 from pymc_arm.models.graph.interpret import Rewrites
@@ -268,6 +269,7 @@ def _compile_joined(
 
     def restrict(first: np.ndarray, last: np.ndarray) -> Callable[[np.ndarray], list[np.ndarray]]:
         def one(point: np.ndarray) -> np.ndarray:
+            check_deadline()
             try:
                 return function(np.ascontiguousarray(point), first, last)
             except np.linalg.LinAlgError:  # a singular matrix: the density is zero there
@@ -276,6 +278,7 @@ def _compile_joined(
         def call(points: np.ndarray) -> list[np.ndarray]:
             if not batched:
                 return [np.stack([one(point) for point in points])]
+            check_deadline()
             try:
                 return [function(points, first, last)]
             except np.linalg.LinAlgError:

@@ -17,9 +17,9 @@ from pymc_arm.algorithm.arm import Info, Run, State, initialize, iterate
 from pymc_arm.algorithm.path import Particles, Path, Position
 from pymc_arm.algorithm.resampling import SCHEMES
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.deadline import Deadline, OutOfTimeError, keep_deadline
 from pymc_arm.errors import ChainError
 from pymc_arm.estimation.bridge import Bridge
-from pymc_arm.running.deadline import Deadline
 
 __all__ = [
     "Chain",
@@ -172,7 +172,7 @@ def run_chain(
     number: int,
     start: np.random.Generator | Unfinished,
     report: Callable[[Unfinished], bool] | None = None,
-) -> Chain | Unfinished:
+) -> Chain | Unfinished | None:
     """Run a chain from its beginning or from where it was left.
 
     Parameters
@@ -189,7 +189,7 @@ def run_chain(
     Returns
     -------
     Chain or Unfinished
-        Unfinished if it was stopped.
+        Unfinished if it was stopped, None if the deadline ended it in the middle of a step.
 
     Raises
     ------
@@ -206,22 +206,25 @@ def run_chain(
     write = None if journal is None else journal.writer(number)
     so_far = start if isinstance(start, Unfinished) else None
     try:
-        if so_far is None:
-            assert isinstance(start, np.random.Generator)
-            state = initialize(path, start, task.first_count(path))
-            so_far = Unfinished(start, state, (), (state.position,), 0.0)
-        for state, info in iterate(path, so_far.rng, so_far.state, task.settings, task.counts):
-            now = time.perf_counter()
-            so_far, since = so_far.after(state, info, now - since), now
-            if write is not None:
-                write(so_far)
-            if report is not None and not report(so_far):
-                return so_far
-            if task.deadline is not None and task.deadline.passed:
-                return so_far
-        result = Run(so_far.state, so_far.history, so_far.positions)
-        ended = equally_weighted(path, so_far.rng, result.state, task.particles, task.settings)
-        draws = {} if ended.particles is None else path.posterior(so_far.rng, ended.particles)
+        with keep_deadline(task.deadline):
+            if so_far is None:
+                assert isinstance(start, np.random.Generator)
+                state = initialize(path, start, task.first_count(path))
+                so_far = Unfinished(start, state, (), (state.position,), 0.0)
+            for state, info in iterate(path, so_far.rng, so_far.state, task.settings, task.counts):
+                now = time.perf_counter()
+                so_far, since = so_far.after(state, info, now - since), now
+                if write is not None:
+                    write(so_far)
+                if report is not None and not report(so_far):
+                    return so_far
+                if task.deadline is not None and task.deadline.passed:
+                    return so_far
+            result = Run(so_far.state, so_far.history, so_far.positions)
+            ended = equally_weighted(path, so_far.rng, result.state, task.particles, task.settings)
+            draws = {} if ended.particles is None else path.posterior(so_far.rng, ended.particles)
+    except OutOfTimeError:
+        return None
     except Exception as error:
         raise _explain(path, task, number, so_far, error) from error
     seconds = so_far.seconds + time.perf_counter() - since

@@ -19,10 +19,10 @@ import numpy as np
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.algorithm.path import Path
+from pymc_arm.deadline import Deadline
 from pymc_arm.errors import ChainError
 from pymc_arm.running.chains import Chain, Task, Unfinished, run_chain
 from pymc_arm.running.checkpoint.identity import versions
-from pymc_arm.running.deadline import Deadline
 from pymc_arm.running.forked import Outcome, Starts, WorkerResult
 from pymc_arm.running.processors import one_blas_thread
 from pymc_arm.running.progress import ChainProgress
@@ -171,7 +171,7 @@ def gather(
     return outcomes
 
 
-def outcome_of(future: Future[Any], number: int) -> Outcome | None:
+def outcome_of(future: Future[Any], number: int) -> Outcome:
     """Return what became of a chain, with the warnings it gave; None if it was cancelled.
 
     What goes wrong on the way to a worker or in it, a dying one among them, is the chain's error.

@@ -33,7 +33,8 @@ __all__ = ["Outcome", "Starts", "WorkerResult", "can_fork", "map_forked", "run_f
 LARGEST_ATTEMPTS = 3
 
 Starts = dict[int, np.random.Generator | Unfinished]
-Outcome = Chain | Unfinished | ChainError
+# None is a chain that the deadline ended in the middle of a step.
+Outcome = Chain | Unfinished | ChainError | None
 
 
 def can_fork() -> bool:
@@ -66,7 +67,7 @@ def run_forked(
     them in the middle of a step.
     """
 
-    def work(number: int, report: Callable[[Unfinished], bool]) -> Chain | Unfinished:
+    def work(number: int, report: Callable[[Unfinished], bool]) -> Outcome:
         return run_chain(path, task, number, starts[number], report)
 
     waiting = list(starts)

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pymc_arm.arguments import check_choice, check_count
+from pymc_arm.deadline import Deadline
 from pymc_arm.running.checkpoint.journal import Checkpoint
 from pymc_arm.running.executors import check_executor
 
@@ -70,3 +71,7 @@ class Options:
         if self.checkpoint is None or isinstance(self.checkpoint, Checkpoint):
             return self.checkpoint
         return Checkpoint(fspath(self.checkpoint))
+
+    def deadline(self) -> Deadline | None:
+        """Return when a run that begins now has to end."""
+        return None if self.time_limit is None else Deadline.after(self.time_limit)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
@@ -127,8 +128,10 @@ def bridge_mapper(path: Path, workers: int, count: int) -> MapFunction:
     def map_fn(function: Callable[[int], Bridge], count: int) -> list[Bridge]:
         if workers > 1 and placement.forks and can_fork():
             return map_forked(function, count, workers)
+        # Each thread keeps the deadline of this one.
+        contexts = [copy_context() for _ in range(count)]
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(function, range(count)))
+            return list(pool.map(lambda n: contexts[n].run(function, n), range(count)))
 
     return map_fn
 

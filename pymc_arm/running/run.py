@@ -6,7 +6,6 @@ the chains of many runs can be in flight together (:mod:`pymc_arm.comparison.run
 """
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ import numpy as np
 
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.settings import Settings
+from pymc_arm.deadline import Deadline, OutOfTimeError, keep_deadline
 from pymc_arm.errors import ArmWarning, CheckpointError, TimeLimitError, callers_level
 from pymc_arm.estimation.ladder import Ladder
 from pymc_arm.estimation.spaces import Refinable
@@ -26,7 +26,6 @@ from pymc_arm.running.chains import Chain, Task
 from pymc_arm.running.checkpoint.encoding import decode_generator, encode_generator
 from pymc_arm.running.checkpoint.identity import versions
 from pymc_arm.running.checkpoint.journal import Journal, Manifest, open_journal, read_manifest
-from pymc_arm.running.deadline import Deadline
 from pymc_arm.running.memory import check_memory
 from pymc_arm.running.options import Options
 from pymc_arm.running.pilot import Replay, pilot
@@ -83,8 +82,8 @@ class PathRun:
         Tells checkpoints of other runs apart.
     recipe
         Makes the path anew in processes that have no copy of it.
-    started
-        When the time limit began to run, by the monotonic clock; by default now.
+    deadline
+        When it has to end; by default the time limit of the options begins now.
     """
 
     #: The chains that the run can't go on without; None at its end.
@@ -98,9 +97,8 @@ class PathRun:
         *,
         identity: Callable[[], Mapping[str, Any]],
         recipe: Callable[[], Path] | None = None,
-        started: float | None = None,
+        deadline: Deadline | None = None,
     ) -> None:
-        started = time.monotonic() if started is None else started
         if settings.variant == "reseed" and type(path).reseed is Path.reseed:
             path.reseed(np.random.default_rng(0), path.start, 1)  # raises, with the remedy
         self._workers = 1 if options.executor is not None else options.cores or available_cores()
@@ -122,9 +120,7 @@ class PathRun:
             counts, settings = tuple(found), replace(settings, variant="rm")
             recipe = None if recipe is None else Replay(recipe, path.following, path.recorded_moves)
         self._path, self._options, self._settings = path, options, settings
-        self._deadline = None
-        if options.time_limit is not None:
-            self._deadline = Deadline(started + options.time_limit)
+        self._deadline = options.deadline() if deadline is None else deadline
         task = Task(int(options.draws), settings, counts, self._deadline, journal)
         self._first_request = self.request = Request(path, task, generators, 0, recipe)
         self._finished: list[Chain] = []
@@ -143,18 +139,21 @@ class PathRun:
         self._requested += len(ended)
         self._finished.extend(chain for chain in ended if chain is not None)
         if not self._finished:
-            raise TimeLimitError(_nothing_finished(options))
+            raise time_limit_error(options)
         self._refined, self._searched = self._finished, {}
-        interrupted = failed = False
+        interrupted = failed = late = False
         if options.refine and not self._late():
             with one_blas_thread():
                 generators = self._spare.spawn(len(self._finished))
                 try:
-                    self._refined, self._searched = refine_run(
-                        self._path, self._finished, generators, self._workers
-                    )
+                    with keep_deadline(self._deadline):
+                        self._refined, self._searched = refine_run(
+                            self._path, self._finished, generators, self._workers
+                        )
                 except KeyboardInterrupt:
                     interrupted = True
+                except OutOfTimeError:
+                    late = True
                 except Exception as failure:  # a density of the user's may raise anywhere
                     failed = True
                     warnings.warn(
@@ -176,7 +175,7 @@ class PathRun:
             self._ended_by = INTERRUPTION
         elif failed:
             self._ended_by = REFINING_ERROR
-        elif None in ended or (more and self._late()):
+        elif late or None in ended or (more and self._late()):
             self._ended_by = "time_limit"
         elif not more:
             self._ended_by = "chains" if options.target_se is None else "target_se"
@@ -208,6 +207,10 @@ class PathRun:
     def ended_by(self) -> str:
         """What has ended it; empty if it has not ended."""
         return self._ended_by
+
+    def leave_unconfirmed(self) -> None:
+        """Record that there was no time for what it was to be compared with."""
+        self._ended_by = "time_limit"
 
     def outcome(self) -> Outcome:
         """Return what the run amounts to."""
@@ -301,8 +304,9 @@ def _seed_of(manifest: Manifest) -> np.random.Generator:
         ) from error
 
 
-def _nothing_finished(options: Options) -> str:
+def time_limit_error(options: Options) -> TimeLimitError:
+    """Return the error of a run that has not come to the end of a chain."""
     message = f"time_limit={options.time_limit} s ended the run before any chain did. "
     if options.directory is None:
-        return message + "Give it more time, or fewer draws."
-    return message + "Continue it with resume=True, with more time or fewer draws."
+        return TimeLimitError(message + "Give it more time, or fewer draws.")
+    return TimeLimitError(message + "Continue it with resume=True, with more time or fewer draws.")

@@ -18,11 +18,11 @@ import pytest
 
 import pymc_arm
 from pymc_arm import ChainError, Settings, Smoothed, ZeroEvidenceWarning
+from pymc_arm.deadline import Deadline
 from pymc_arm.running import backends, executors
 from pymc_arm.running.backends import Request, run_chains
 from pymc_arm.running.chains import Chain, Task, Unfinished, run_chain, spawn_generators
 from pymc_arm.running.checkpoint.identity import versions
-from pymc_arm.running.deadline import Deadline
 from pymc_arm.running.executors import run_remotely
 from pymc_arm.running.forked import map_forked
 from pymc_arm.running.placement import Placement

@@ -77,7 +77,7 @@ def test_after_the_deadline_nothing_is_refined():
 
     path = Late([0.1, 0.2])
     options = Options(draws=60, chains=2, random_seed=1, progressbar=False, time_limit=0.5)
-    run = PathRun(path, options, Settings(), identity=dict, started=time.monotonic())
+    run = PathRun(path, options, Settings(), identity=dict)
     chains = make_runner(cores=1)(run.request)
     time.sleep(0.6)
     run.receive(chains)

@@ -21,6 +21,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.deadline import check_deadline
 from pymc_arm.models.graph.batching import copy_graphs, open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.numba_functions import compile_with_numba
@@ -66,6 +67,7 @@ class Looped:
         """Return the function for some weights."""
 
         def at(point: np.ndarray) -> Sequence[np.ndarray]:
+            check_deadline()
             try:
                 return self._function(np.ascontiguousarray(point), weights)
             except np.linalg.LinAlgError:  # a singular matrix: the density is zero there

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.deadline import check_deadline
 
 __all__ = ["ArrayFunction", "Instruction", "Program", "Single", "execute", "serialized", "trim"]
 
@@ -75,6 +76,7 @@ class Program:
 
     def __call__(self, *inputs: Any) -> list[np.ndarray]:
         """Evaluate the outputs of the graph."""
+        check_deadline()
         values = self.values.copy()
         for place, value in zip(self.inputs, inputs, strict=True):
             values[place] = value

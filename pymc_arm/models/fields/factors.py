@@ -118,6 +118,11 @@ class SparseFactor:
         """Return precision^-1 right, of vectors in the order of the field."""
         return np.asarray(factorization.solve(np.ascontiguousarray(right[self.order])))[self._place]
 
+    def solve_by(self, numbers: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Return precision^-1 right of rows, each with numbers of its own."""
+        none = np.zeros_like(right)
+        return self.spread(numbers, self.pull_back(numbers, none, none, right)[0])
+
     def pack(self, factorization: Any) -> np.ndarray:
         """Return the numbers of a factorization."""
         numbers = np.zeros(self.count)

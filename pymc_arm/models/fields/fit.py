@@ -23,6 +23,9 @@ __all__ = ["fit_field_view"]
 PRIOR_DRAWS = 200
 # Parameters that are looked at before the best of them climb.
 LOOKED_AT, CLIMBING, CLIMB_STEPS, NEAR = 24, 3, 15, 2.0
+# The longest step of a climb, in prior widths: where the density hardly changes, for a scale near
+# zero, say, it would go to where no digit is left.
+LONGEST = 2.0
 # Summits this far below the highest, in nats, do not matter; between two of them the density falls
 # by more than this at one of so many places.
 RIVAL, VALLEY, BETWEEN = 12.0, 0.5, 7
@@ -109,8 +112,10 @@ class _Marginal:
 
     def values(self, parameters: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """Return log f with the field integrated out."""
-        start = self._nearest(parameters) if start is None else start
-        found = self.conditional.find_modes(parameters, start)
+        known = None
+        if start is None:
+            start, known = self._nearest(parameters)
+        found = self.conditional.find_modes(parameters, start, known)
         good = np.isfinite(found.log_marginal)
         if good.any():
             self._found.append((parameters[good], found.select(good)))
@@ -120,18 +125,20 @@ class _Marginal:
         """Return values, and gradients by differences."""
         size, count = parameters.shape
         step = DIFFERENCE * self.scale
-        shifts = np.concatenate([np.zeros((1, count)), np.diag(step), -np.diag(step)])
+        # First those in the middle: their modes and factors are about those of the others.
+        middle = self.values(parameters)
+        shifts = np.concatenate([np.diag(step), -np.diag(step)])
         values = self.values((parameters[None] + shifts[:, None]).reshape(-1, count))
         values = values.reshape(-1, size)
         with np.errstate(invalid="ignore"):
-            slopes = (values[1 : count + 1] - values[count + 1 :]).T / (2 * step)
+            slopes = (values[:count] - values[count:]).T / (2 * step)
         wrong = ~np.isfinite(slopes).all(axis=1)
         slopes[wrong] = 0.0
-        return np.where(wrong, -np.inf, values[0]), slopes
+        return np.where(wrong, -np.inf, middle), slopes
 
     def mode_at(self, parameters: np.ndarray) -> np.ndarray:
         """Return the mode that is known at or near parameters."""
-        return self._nearest(parameters[None])[0]
+        return self._nearest(parameters[None])[0][0]
 
     def climb(self, points: np.ndarray) -> np.ndarray:
         """Return the highest parameters that are found from some points of the view.
@@ -146,7 +153,8 @@ class _Marginal:
         if not np.isfinite(values).any():
             raise PathError("No prior draw of the parameters of a field has a conditional mode.")
         best = np.argsort(-values)[:CLIMBING]
-        ended = maximize(self, starts[best[np.isfinite(values[best])]], self.scale, CLIMB_STEPS)
+        climbing = starts[best[np.isfinite(values[best])]]
+        ended = maximize(self, climbing, self.scale, CLIMB_STEPS, LONGEST)
         top = int(np.argmax(ended.values))
         # A climb that ended on the way is no other summit: the density falls nowhere between.
         rivals = np.flatnonzero(ended.values > ended.values[top] - RIVAL)
@@ -251,12 +259,14 @@ class _Marginal:
         chosen = np.clip(fall[near, np.arange(count)], 0.02, 50.0)
         return np.asarray(WIDTHS[near] * self.scale / np.sqrt(2 * chosen))
 
-    def _nearest(self, parameters: np.ndarray) -> np.ndarray:
-        """Return the modes at the nearest known parameters."""
+    def _nearest(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the modes at the nearest known parameters, and the numbers of their factors."""
         known = np.concatenate([each for each, _ in self._found]) / self.scale
-        modes = np.concatenate([modes.points for _, modes in self._found])
         distances = ((parameters / self.scale)[:, None] - known[None]) ** 2
-        return np.asarray(modes[np.argmin(distances.sum(axis=2), axis=1)])
+        nearest = np.argmin(distances.sum(axis=2), axis=1)
+        modes = np.concatenate([modes.points for _, modes in self._found])
+        numbers = np.concatenate([modes.numbers for _, modes in self._found])
+        return modes[nearest], numbers[nearest]
 
 
 def _distinct(points: np.ndarray, most: int, closest: float) -> list[int]:

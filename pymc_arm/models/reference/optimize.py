@@ -34,7 +34,11 @@ class Summit:
 
 
 def maximize(
-    function: ValueAndGradient, starts: np.ndarray, scale: np.ndarray, iterations: int = 300
+    function: ValueAndGradient,
+    starts: np.ndarray,
+    scale: np.ndarray,
+    iterations: int = 300,
+    longest: float = np.inf,
 ) -> Summit:
     """Climb from each start.
 
@@ -48,6 +52,8 @@ def maximize(
         About how wide the density may be in each coordinate: the unit of the first steps.
     iterations
         The largest number of steps.
+    longest
+        The length of the longest step, in units of the scale.
     """
     points = starts / scale
     size, dimension = points.shape
@@ -76,6 +82,7 @@ def maximize(
         fresh = downhill | (inverse[number] == 0).all(axis=1)
         norm = np.sqrt((direction**2).sum(axis=1))
         length[fresh] = np.minimum(1.0, 1.0 / np.maximum(norm[fresh], 1e-300))
+        length = np.minimum(length, longest / np.maximum(norm, 1e-300))
         old_points, old_values = points[number].copy(), values[number].copy()
         old_gradients = gradients[number].copy()
         waiting = np.arange(len(number))

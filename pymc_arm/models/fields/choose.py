@@ -72,9 +72,19 @@ class _Questions:
         self._rng = np.random.default_rng(0)
 
     def quadratic(self, coordinates: np.ndarray) -> bool:
-        """Whether the log-prior is of second degree in these coordinates."""
-        directions = self._directions(coordinates, self._points.shape) * self._scale
-        places = [self._points + k * STEP * directions for k in range(-1, 4)]
+        """Whether the log-prior is of second degree in these coordinates.
+
+        Near zero, if not at draws of the prior: those of a vague one have lost all digits.
+        """
+        near = self._rng.uniform(-NEAR, NEAR, size=self._points.shape)
+        ones = np.ones_like(self._scale)
+        return self._quadratic(coordinates, self._points, self._scale) or self._quadratic(
+            coordinates, near, ones
+        )
+
+    def _quadratic(self, coordinates: np.ndarray, points: np.ndarray, scale: np.ndarray) -> bool:
+        directions = self._directions(coordinates, points.shape) * scale
+        places = [points + k * STEP * directions for k in range(-1, 4)]
         with np.errstate(all="ignore"):
             values = np.array([self._density.sum(place, self._prior) for place in places])
             second, third = (np.abs(np.diff(values, n, axis=0)).max(axis=0) for n in (2, 3))

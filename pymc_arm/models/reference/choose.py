@@ -39,10 +39,11 @@ SMALLEST_OVERLAP = 1e-4
 # look: fitting all coordinates as they are takes many times as long (stochastic volatility, 502
 # coordinates: 0.4 CPU seconds, and 60).
 FIELD_OVERLAP = 0.1
-# Terms of groups from which on integrating them is tried after a field: an evaluation takes each
+# Terms of groups from which on integrating them is tried after any field: an evaluation takes each
 # some hundred times. Choices of 15 persons (165 terms) took more than 62 CPU seconds, and 21 as a
-# field. Smaller groups are quick and leave fewer coordinates.
-COSTLY_GROUPS = 100
+# field. Of fewer groups a field with more effective draws than this is as good: 21 intercepts took
+# 29 CPU seconds integrated out, and 4 as a field, of whose draws 89 % were effective.
+COSTLY_GROUPS, BETTER_THAN_GROUPS = 100, 0.5
 # Where a single Student-t has a smaller share of effective draws than this, a field of few
 # coordinates is tried too: they may be what makes the posterior narrow for some parameters. Four
 # groups with correlated slopes: 10 %, and log Z 0.15 low with divergent trajectories.
@@ -162,8 +163,9 @@ def _fit(
     groups = find_groups(path)
     shared = SharedTarget(path)
     costly = path.plan.scopes[:, groups].any(axis=1).sum() > COSTLY_GROUPS
-    field = _fit_field(path, shared, rng) if costly or not len(groups) else None
-    if field is not None and field.overlap > FIELD_OVERLAP:
+    field = _fit_field(path, shared, rng)
+    enough = FIELD_OVERLAP if costly or not len(groups) else BETTER_THAN_GROUPS
+    if field is not None and field.overlap > enough:
         return field, shared
     # Nodes at equal distances are no rule for a tail that is 100 wide.
     if len(groups) and find_quantiles(path, groups) is None:
@@ -174,10 +176,8 @@ def _fit(
                 return reference, target
         except (PathError, np.linalg.LinAlgError):
             pass  # all coordinates together are the next best
-    if len(groups) and not costly:
-        field = _fit_field(path, shared, rng)
-        if field is not None and field.overlap > FIELD_OVERLAP:
-            return field, shared
+    if field is not None and field.overlap > FIELD_OVERLAP:
+        return field, shared
     try:
         reference = fit_reference(path, rng, target=shared)
     except (PathError, np.linalg.LinAlgError):

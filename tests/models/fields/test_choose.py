@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytest
 
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.fields.choose import find_field
@@ -51,3 +52,14 @@ def test_many_parameters_are_too_many():
         x = pm.Normal("x", 0, scales, shape=20)
         pm.Normal("y", x, 1, observed=np.zeros(20))
     assert field_of(model) == set()
+
+
+@pytest.mark.parametrize("eps", [0.1, 0.001])
+def test_effects_with_a_vague_precision_are_a_field(eps):
+    """Draws of Gamma(0.001, 0.001) are smaller than any number, and normal densities infinite."""
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 1000)
+        precision = pm.Gamma("precision", eps, eps)
+        effect = pm.Normal("effect", mean, 1 / pm.math.sqrt(precision), shape=15)
+        pm.Normal("y", effect, 1, observed=np.arange(15.0))
+    assert field_of(model) == {"mean", "effect"}

@@ -55,6 +55,40 @@ def test_common_coefficients_have_colors_of_their_own():
     np.testing.assert_allclose(slopes, 0.0, atol=1e-3)
 
 
+def crossed_target():
+    """Return 30 counts with rows, columns and an intercept, of unknown scales."""
+    rng = np.random.default_rng(3)
+    row, column = np.divmod(np.arange(30), 5)
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1, shape=2)
+        level = pm.Normal("level", 0, 2)
+        first = pm.Normal("first", 0, scale[0], shape=6)
+        second = pm.Normal("second", 0, scale[1], shape=5)
+        rate = pm.math.exp(level + first[row] + second[column])
+        pm.Poisson("y", rate, observed=rng.poisson(2.0, size=30))
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    return path, SharedTarget(path)
+
+
+def test_a_precision_serves_for_several_steps(monkeypatch):
+    """The same modes, factors and integrals, for fewer gradients."""
+    target = crossed_target()
+    parameters = np.random.default_rng(4).normal(size=(10, 2))
+    found, evaluations = [], []
+    for costly in (6, 1000):
+        monkeypatch.setattr(module, "COSTLY", costly)
+        conditional = conditional_of(*target)
+        first = conditional.find_modes(np.zeros((1, 2)), np.zeros((1, 12)))
+        before = conditional.evaluations
+        known = [np.repeat(part, 10, axis=0) for part in (first.points, first.numbers)]
+        found.append(conditional.find_modes(parameters, *known))
+        evaluations.append(conditional.evaluations - before)
+    for quick, slow in zip(*(vars(modes).values() for modes in found), strict=True):
+        np.testing.assert_allclose(quick, slow, atol=2e-4)
+    assert evaluations[0] < 0.75 * evaluations[1]
+
+
 def test_a_budget_ends_what_wanders(walk_target, monkeypatch):
     monkeypatch.setattr(module, "BUDGET", 10)
     with pytest.raises(PathError, match="more than 10 gradients"):

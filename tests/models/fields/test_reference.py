@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import halfnorm, norm, poisson
 
 import pymc_arm
@@ -126,3 +126,37 @@ def test_a_field_of_ten_coordinates_is_tried_where_a_single_density_fits_poorly(
         attrs = pymc_arm.sample(model, random_seed=1, progressbar=False).attrs
     difference = attrs["log_marginal_likelihood"] - truth
     assert abs(difference) < 4 * np.hypot(attrs["log_marginal_likelihood_se"], error)
+
+
+def vague_effects(seed: int, eps: float) -> tuple[pm.Model, float]:
+    """Return fifteen effects whose precision has a vague prior, and log Z.
+
+    The mean is integrated in closed form, and the logarithm of the precision on a grid.
+    """
+    rng = np.random.default_rng(seed)
+    noise = rng.uniform(0.5, 1.5, 15)
+    y = 2 + (0.05, 1.0, 3.0)[seed % 3] * rng.normal(size=15) + noise * rng.normal(size=15)
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 100)
+        precision = pm.Gamma("precision", eps, eps)
+        effect = pm.Normal("effect", mean, 1 / pm.math.sqrt(precision), shape=15)
+        pm.Normal("y", effect, noise, observed=y)
+    log = np.linspace(-40.0, 40.0, 80_001)
+    prior = eps * np.log(eps) - gammaln(eps) + eps * log - eps * np.exp(log)
+    variance = noise**2 + np.exp(-log)[:, None]
+    total, first = (1 / variance).sum(axis=1) + 1e-4, (y / variance).sum(axis=1)
+    square = (y**2 / variance).sum(axis=1) - first**2 / total
+    given = -0.5 * (np.log(2 * np.pi * variance).sum(axis=1) + square + np.log(total))
+    return model, float(logsumexp(prior + given - np.log(100)) + np.log(log[1] - log[0]))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("eps", [0.1, 0.01, 0.001])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_effects_with_a_vague_precision(seed, eps):
+    """Nine runs within four errors: a false alarm in 1700 suites."""
+    model, truth = vague_effects(seed, eps)
+    attrs = pymc_arm.sample(model, random_seed=seed, progressbar=False).attrs
+    assert attrs["verdict"] == "ok"
+    assert attrs["log_marginal_likelihood_se"] < 0.01
+    assert abs(attrs["log_marginal_likelihood"] - truth) < 4 * attrs["log_marginal_likelihood_se"]

@@ -69,7 +69,7 @@ def test_a_second_run_that_has_no_time_does_not_lose_the_first(monkeypatch):
     monkeypatch.setattr(
         model_call, "check_reference", lambda *args: Guard(False, "the prior found more", 0.0)
     )
-    with pytest.warns(pymc_arm.TrustWarning, match="The time_limit ended the run with 4 of 4"):
+    with pytest.warns(pymc_arm.TrustWarning, match="The time_limit ended the run after its 4 of 4"):
         result = pymc_arm.sample(model, 100, cores=1, random_seed=1, progressbar=False)
     assert len(calls) == 2
     assert "for which there was no time" in result.attrs["guard"]

@@ -52,10 +52,10 @@ FIRST_PROPOSALS = 2
 TRIAL_PARTICLES = 200
 # Larger coordinates have squares that overflow when they are summed.
 LARGEST = 1e100
-# A q hardly gains from more draws than this, and many chains have many more.
 # A mode with a smaller share of Z than this, by draws of q, needs no repair: it would move log Z by
 # as much, and Laplace's method was off by a factor of five.
 NEGLIGIBLE_SHARE = 0.01
+# A q hardly gains from more draws than this, and many chains have many more.
 MOST_FITTED = 10_000
 MOST_FITTED_PER_DIMENSION = 1000
 

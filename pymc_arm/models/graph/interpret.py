@@ -17,6 +17,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import MergeOptimizer, in2out
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.scalar import Add, Mul, Neg, Reciprocal, Sub, TrueDiv
 from pytensor.tensor.variable import TensorVariable
 
 # The entries of the table register themselves.
@@ -30,7 +31,7 @@ from pymc_arm.models.graph import (  # noqa: F401
 from pymc_arm.models.graph.operations import array_function, own_function, perform_function
 from pymc_arm.models.graph.program import Instruction, Program
 
-__all__ = ["Rewrites", "compile_with_numpy", "read_graph"]
+__all__ = ["MANY_NODES", "Rewrites", "compile_with_numpy", "read_graph", "rewrite_large"]
 
 # All that simplify, those that push slices to the data, or none but joining what is the same. A
 # function that is called a few times spends more on rewrites than on calls: on 15 groups with
@@ -43,6 +44,12 @@ Rewrites = Literal["all", "some", "none"]
 # left takes 0.3 and 0.4, and 0.9 for 400 steps. All rewrites of the gradient of 100 steps of
 # Runge-Kutta's (9906 nodes) took 59.
 MANY_NODES = 2_000
+
+# These follow each summand on each of its ways through sums of sums. A seasonal term is minus the
+# sum of the eleven before it, so that each step doubles the ways; 20 steps took minutes.
+CANONIZERS = ("local_add_canonizer", "local_mul_canonizer")
+SUMS, PRODUCTS = (Add, Sub, Neg), (Mul, TrueDiv, Reciprocal)
+MOST_WAYS = 10_000
 
 
 def compile_with_numpy(
@@ -64,13 +71,18 @@ def compile_with_numpy(
     kept = ["local_remove_all_assert"] if trusted else []
     if len(fgraph.apply_nodes) > MANY_NODES:
         few = fgraph.clone()
-        _rewrite(few, ["stabilize", "merge", *kept])
+        rewrite_large(few, trusted)
         program = read_graph(few, by_perform)
         if program.vectorized:
             return program
     some = ["fast_run", "py_only"] if rewrites == "all" else ["merge", "canonicalize"]
     _rewrite(fgraph, [*some, *kept])
     return read_graph(fgraph, by_perform)
+
+
+def rewrite_large(fgraph: FunctionGraph, trusted: bool = True) -> None:
+    """Merge what is the same in a large graph, and make it stable, in place."""
+    _rewrite(fgraph, ["stabilize", "merge", *(["local_remove_all_assert"] if trusted else [])])
 
 
 def _rewrite(fgraph: FunctionGraph, included: Sequence[str]) -> None:
@@ -80,6 +92,7 @@ def _rewrite(fgraph: FunctionGraph, included: Sequence[str]) -> None:
     query = RewriteDatabaseQuery(
         include=list(included),
         exclude=[
+            *(CANONIZERS if _is_tangled(fgraph) else ()),
             "fusion",
             "inplace",
             "BlasOpt",
@@ -97,6 +110,25 @@ def _rewrite(fgraph: FunctionGraph, included: Sequence[str]) -> None:
     with pytensor.config.change_flags(mode="FAST_COMPILE", traceback__limit=0):
         Mode(linker="py", optimizer=query).optimizer.rewrite(fgraph)
         in2out(linear_algebra.take_log_determinants).rewrite(fgraph)
+
+
+def _is_tangled(fgraph: FunctionGraph) -> bool:
+    """Whether sums of sums, or products of products, share their parts over and over."""
+    ways: dict[Variable, float] = {}
+    for node in fgraph.toposort():
+        scalar = getattr(node.op, "scalar_op", None)
+        kind = next((kind for kind in (SUMS, PRODUCTS) if isinstance(scalar, kind)), None)
+        if kind is None:
+            continue
+        count = 0.0
+        for variable in node.inputs:
+            own = getattr(variable.owner, "op", None)
+            same = isinstance(getattr(own, "scalar_op", None), kind)
+            count += ways.get(variable, 1.0) if same else 1.0
+        if count > MOST_WAYS:
+            return True
+        ways[node.outputs[0]] = count
+    return False
 
 
 def read_graph(fgraph: FunctionGraph, by_perform: bool = False) -> Program:

@@ -24,6 +24,7 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
+from pymc_arm.models.graph.added_parts import add_parts
 from pymc_arm.models.graph.interpret import (
     Rewrites,
     compile_with_numpy,
@@ -115,6 +116,7 @@ def compile_gradient(
         gradient = differentiate(values.sum(), rows)
         both = FunctionGraph(fgraph.inputs, [values, gradient], clone=True)
         MergeOptimizer().rewrite(both)
+        add_parts(both)
         return read_graph(both)
 
     return _compile_once(inputs, batched, [total], "gradient", compile_one)

@@ -124,6 +124,6 @@ def _is_zero(variable: Variable) -> bool:
     filled = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Second)
     if filled:
         return _is_zero(node.inputs[1])
-    if isinstance(node.op, Alloc) or isinstance(node.op, DimShuffle):
+    if isinstance(node.op, Alloc | DimShuffle):
         return _is_zero(node.inputs[0])
     return False

@@ -175,9 +175,9 @@ class Gradient:
         x, pieces = self.graphs
         nodes = len({v.owner for v in ancestors(pieces) if v.owner is not None})
         if nodes > LARGE:
-            function = self._compile_large()
-            if function is not None:
-                return function
+            large = self._compile_large()
+            if large is not None:
+                return large
         weights = pt.tensor("weights", dtype="float64", shape=(self._count,))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -235,8 +235,8 @@ class Gradient:
                 if not function.vectorized:
                     return None
                 trial = np.random.default_rng(0).uniform(0.5, 1.5, self._count)
-                at_once = _joined(_at_trial(function, trial) if self._by_row else function.bind(trial))
-                if not agrees_with_differences(at_once, self._points):
+                at_once = _at_trial(function, trial) if self._by_row else function.bind(trial)
+                if not agrees_with_differences(_joined(at_once), self._points):
                     return None
                 self._set_elements(function, trial)
             except Exception as error:  # compilers raise anything: it is noted

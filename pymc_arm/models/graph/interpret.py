@@ -9,7 +9,7 @@ and get one in the table (:mod:`~pymc_arm.models.graph.operations`); a graph wit
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pytensor
 from pytensor.compile.mode import Mode
@@ -29,14 +29,9 @@ from pymc_arm.models.graph import (  # noqa: F401
     reductions,
 )
 from pymc_arm.models.graph.operations import array_function, own_function, perform_function
-from pymc_arm.models.graph.program import Instruction, Program
+from pymc_arm.models.graph.program import Instruction, Program, Rewrites
 
-__all__ = ["MANY_NODES", "Rewrites", "compile_with_numpy", "read_graph", "rewrite_large"]
-
-# All that simplify, those that push slices to the data, or none but joining what is the same. A
-# function that is called a few times spends more on rewrites than on calls: on 15 groups with
-# slopes all take 0.66 CPU seconds, some 0.55 and none 0.14, and a call 0.001, 0.001 and 0.003.
-Rewrites = Literal["all", "some", "none"]
+__all__ = ["compile_with_numpy", "read_graph", "rewrite_large"]
 
 # Graphs with more nodes than this are merged and made stable only. Bringing them to a canonical
 # form takes a time that grows with the square of their size: 1.6 and 5.0 CPU seconds for 100 and
@@ -110,6 +105,8 @@ def _rewrite(fgraph: FunctionGraph, included: Sequence[str]) -> None:
     with pytensor.config.change_flags(mode="FAST_COMPILE", traceback__limit=0):
         Mode(linker="py", optimizer=query).optimizer.rewrite(fgraph)
         in2out(linear_algebra.take_log_determinants).rewrite(fgraph)
+    for node in fgraph.apply_nodes:
+        node.tag.rewritten = True
 
 
 def _is_tangled(fgraph: FunctionGraph) -> bool:

@@ -26,12 +26,11 @@ from pytensor.tensor.variable import TensorConstant, TensorVariable
 
 from pymc_arm.models.graph.added_parts import add_parts
 from pymc_arm.models.graph.interpret import (
-    Rewrites,
     compile_with_numpy,
     read_graph,
     rewrite_large,
 )
-from pymc_arm.models.graph.program import Program
+from pymc_arm.models.graph.program import Program, Rewrites
 from pymc_arm.models.graph.shapes import fix_shapes
 
 __all__ = ["compile_batched", "compile_gradient", "exchangeable", "plain_gradient"]

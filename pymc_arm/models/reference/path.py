@@ -49,7 +49,7 @@ ENOUGH_OF_FIELD = 0.5
 HEAVY = 0.5
 # Up to this share of effective draws a q that fits is one step away.
 SMALLEST_STEP = 0.5
-# Draws of q that are proposed to each particle, one after the other, until they have forgotten where
+# Draws of q that are proposed to each particle, one after the other, until it is forgotten where
 # they began. What is remembered falls by half with each (animals caught and caught again, of which
 # 179 coordinates are integrated out: 0.40, 0.19, 0.10, 0.07). A proposal costs a value, and the
 # trajectories that follow where six are not enough cost 16 gradients: with three, one of four

@@ -140,7 +140,8 @@ class GroupTarget(SharedTarget):
         if not isinstance(groups.density, LogDensity):
             raise PathError("Groups of a density with sums are not integrated.")
         self._gradient = groups.density.gradient.by_row()
-        if not self._gradient.available():
+        both = groups is everyone or path.density.gradient.available()
+        if not both or not self._gradient.available():
             raise PathError("The model has no gradient with weights for each point.")
 
     def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -50,9 +50,9 @@ HEAVY = 0.5
 # Up to this share of effective draws a q that fits is one step away.
 SMALLEST_STEP = 0.5
 PROPOSALS = 3
-# With a larger acceptance rate than this, what is remembered on the way is a particle of large weight
-# and its copies. Trajectories of all particles move these as little: of animals caught and caught
-# again one chain of four had such a one, and its trajectories took a third of the run.
+# With a larger acceptance rate than this, what is remembered on the way is one particle of large
+# weight and its copies. Trajectories of all particles move these as little: of animals caught and
+# caught again one chain of four had such a one, and its trajectories took a third of the run.
 MOST_REPLACED = 0.5
 # Particles that explore, however many draws are asked for: what a trajectory costs, each of them
 # pays at every step. The error of log Z comes from the bridge at the end, where the draws count.

@@ -25,9 +25,8 @@ from pymc_arm._compat import COMPILING
 from pymc_arm.deadline import check_deadline
 from pymc_arm.errors import ModelError
 from pymc_arm.models.graph.batching import copy_graphs
-from pymc_arm.models.graph.interpret import Rewrites
 from pymc_arm.models.graph.numba_functions import compile_with_numba
-from pymc_arm.models.graph.program import serialized
+from pymc_arm.models.graph.program import Rewrites, serialized
 from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.graph.verification import Reference
 from pymc_arm.models.terms import TermBlock, count_terms

@@ -11,9 +11,8 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.models.backend import Slicer, compile_priors, compile_terms
 from pymc_arm.models.graph.gradient import Gradient
-from pymc_arm.models.graph.interpret import Rewrites
 from pymc_arm.models.graph.partial_evaluation import GroupedProgram, partial_evaluation
-from pymc_arm.models.graph.program import Program
+from pymc_arm.models.graph.program import Program, Rewrites
 from pymc_arm.models.terms import TermBlock
 
 __all__ = ["Density", "GradientOfTerms", "LogDensity", "name_term"]

@@ -31,10 +31,10 @@ from pytensor.tensor.random.basic import MvNormalRV
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
-from pymc_arm.errors import ModelError
 from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
+from pymc_arm.models.log_densities import log_densities
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
 
@@ -145,7 +145,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     variables = [*model.free_RVs, *observed, *model.potentials]
     kinds = ["prior"] * len(model.free_RVs) + ["data"] * len(observed)
     kinds += ["potential"] * len(model.potentials)
-    logps = _log_densities(model, variables)
+    logps = log_densities(model, variables)
     parts: list[TensorVariable] = []
     counts = []
     for rv, kind, logp in zip(variables, kinds, logps, strict=True):
@@ -192,25 +192,6 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         blocks.append(TermBlock(rv.name, kind, tuple(parts[mine]), tuple(depends[mine])))
         first += count
     return x, blocks
-
-
-def _log_densities(model: pm.Model, variables: list[TensorVariable]) -> list[TensorVariable]:
-    """Return PyMC's log-density of each variable, or say which one has none."""
-    if not variables:
-        return []
-    try:
-        return list(model.logp(vars=variables, sum=False, jacobian=True))
-    except NotImplementedError as error:
-        for variable in model.basic_RVs:
-            try:
-                pm.logp(variable, model.rvs_to_values[variable])
-            except NotImplementedError as own:
-                raise ModelError(
-                    f"PyMC has no log-density for {variable.name!r} as it is written "
-                    f"({str(own).splitlines()[0][:200]}), and log Z is an integral of that. Use a "
-                    "distribution that has one, or constants where it asks for them."
-                ) from own
-        raise ModelError(f"PyMC has no log-density for this model ({error}).") from error
 
 
 def count_terms(

@@ -26,13 +26,17 @@ from pymc_arm.models.graph.batching import copy_graphs, open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Program
-from pymc_arm.models.graph.reuse import compile_batched
-from pymc_arm.models.graph.verification import Reference
+from pymc_arm.models.graph.reuse import compile_batched, compile_gradient
+from pymc_arm.models.graph.verification import Reference, agrees_with_differences
 
 __all__ = ["Gradient", "differentiate"]
 
 # Elements evaluated at once; see CHUNK in density.py. A gradient holds several such arrays.
 CHUNK = 65_536
+# Graphs of terms with more nodes than this are batched before they are differentiated: the gradient
+# of as many has more than 2000 nodes, which are merged and made stable only in either order
+# (``MANY_NODES`` of interpret.py).
+LARGE = 600
 # From which relative difference a gradient is wrong: an error costs moves, not correctness.
 TOLERANCE = 1e-4
 
@@ -171,6 +175,11 @@ class Gradient:
     def _compile(self) -> GradientFunction | None:
         """Return the quickest function that agrees with PyTensor's own gradient."""
         x, pieces = self.graphs
+        nodes = len({v.owner for v in ancestors(pieces) if v.owner is not None})
+        if nodes > LARGE:
+            large = self._compile_large()
+            if large is not None:
+                return large
         weights = pt.tensor("weights", dtype="float64", shape=(self._count,))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -202,16 +211,48 @@ class Gradient:
                     continue
                 if wrong is None:
                     self.backend = backend
-                    if isinstance(at_once, Program):
-                        self._elements = at_once.elements_per_point(self._points)
-                    elif isinstance(function, Program):
-                        rows = np.broadcast_to(trial, (len(self._points), len(trial)))
-                        self._elements = function.elements_per_point(self._points, rows)
+                    if isinstance(function, Program):
+                        self._set_elements(function, trial)
                     return function
                 what = f"coordinate {wrong.place - 1}" if wrong.place else "the value"
                 values = f"{wrong.found:.6g}, and {wrong.expected:.6g} in PyTensor's own"
                 self._note(f"no gradient with {backend}", f"{what} is {values}")
         return None
+
+    def _compile_large(self) -> Program | None:
+        """Return the function of a large graph, if it agrees with differences of its values.
+
+        PyTensor's own gradient of it would take as long to derive as this one.
+        """
+        x, pieces = self.graphs
+        weights = pt.tensor("weights", dtype="float64", shape=(self._count,))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                total = self._weighted_sum(pieces, weights)
+                copies = self._opened(x, weights, [total])
+                function = compile_gradient(
+                    [x, weights], self._batched(x, weights), copies[0], differentiate
+                )
+                if not function.vectorized:
+                    return None
+                trial = np.random.default_rng(0).uniform(0.5, 1.5, self._count)
+                at_once = _at_trial(function, trial) if self._by_row else function.bind(trial)
+                if not agrees_with_differences(_joined(at_once), self._points):
+                    return None
+                self._set_elements(function, trial)
+            except Exception as error:  # compilers raise anything: it is noted
+                self._note("a large graph is not batched before it is differentiated", error)
+                return None
+        self.backend = "numpy"
+        return function
+
+    def _set_elements(self, function: Program, trial: np.ndarray) -> None:
+        if self._by_row:
+            rows = np.broadcast_to(trial, (len(self._points), len(trial)))
+            self._elements = function.elements_per_point(self._points, rows)
+        else:
+            self._elements = function.bind(trial).elements_per_point(self._points)
 
     def _weighted_sum(
         self, pieces: Sequence[TensorVariable], weights: TensorVariable
@@ -228,16 +269,24 @@ class Gradient:
         self, x: TensorVariable, weights: TensorVariable, *graphs: TensorVariable
     ) -> Program | None:
         """Return the batched function on NumPy, or None if it would be a loop."""
-        rows = pt.tensor("X", dtype="float64", shape=(None, *x.type.shape))
-        copies = copy_graphs(x, graphs)
-        fgraph = FunctionGraph([x, weights], copies, clone=False)
+        opened = self._opened(x, weights, graphs)
+        batched = self._batched(x, weights)
+        function = compile_batched([x, weights], batched, opened, trusted=True)
+        return function if function.vectorized else None
+
+    def _opened(
+        self, x: TensorVariable, weights: TensorVariable, graphs: Sequence[TensorVariable]
+    ) -> list[TensorVariable]:
+        """Return copies of graphs in a form that can be batched."""
+        fgraph = FunctionGraph([x, weights], copy_graphs(x, graphs), clone=False)
         in2out(open_graph).rewrite(fgraph)  # derivatives may be closed again
         index_first_axes(fgraph)
-        batched = {x: rows}
-        if self._by_row:
-            batched[weights] = pt.tensor("W", dtype="float64", shape=(None, *weights.type.shape))
-        function = compile_batched([x, weights], batched, fgraph.outputs, trusted=True)
-        return function if function.vectorized else None
+        return list(fgraph.outputs)
+
+    def _batched(self, x: TensorVariable, weights: TensorVariable) -> dict[Variable, Variable]:
+        """Return the inputs with a first axis for points."""
+        given = [x, weights] if self._by_row else [x]
+        return {v: pt.tensor(dtype="float64", shape=(None, *v.type.shape)) for v in given}
 
     def _loop(self, x: TensorVariable, weights: TensorVariable, *graphs: TensorVariable) -> Looped:
         """Return what numba makes of the gradient at one point, called for one after another."""

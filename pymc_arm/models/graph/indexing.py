@@ -42,7 +42,7 @@ AdvancedIncSubtensor1 = getattr(subtensor, "AdvancedIncSubtensor1", AdvancedIncS
 def _subtensor(operation: Subtensor, node: Apply) -> ArrayFunction:
     """Return a function that slices, with the symbolic parts of the slices as arguments."""
     entries = operation.idx_list
-    index = _constant_index(operation, node.inputs[1:])
+    index = constant_index(operation, node.inputs[1:])
     if index is not None and node.outputs[0].type.ndim:
         return Single(lambda array, *_: array[index])
     if entries is None or not all(isinstance(entry, slice) for entry in entries):
@@ -63,7 +63,7 @@ def _subtensor(operation: Subtensor, node: Apply) -> ArrayFunction:
 @array_function.register(IncSubtensor)
 def _change_part(operation: IncSubtensor, node: Apply) -> ArrayFunction:
     """Return a function that adds to a fixed part of an array, or replaces it."""
-    index = _constant_index(operation, node.inputs[2:])
+    index = constant_index(operation, node.inputs[2:])
     if index is None or node.inputs[0].type.dtype != node.outputs[0].type.dtype:
         return perform_function(node)
 
@@ -80,7 +80,7 @@ def _change_part(operation: IncSubtensor, node: Apply) -> ArrayFunction:
     return Single(replace if operation.set_instead_of_inc else add)
 
 
-def _constant_index(operation: Any, inputs: Sequence[Variable]) -> tuple[Any, ...] | None:
+def constant_index(operation: Any, inputs: Sequence[Variable]) -> tuple[Any, ...] | None:
     """Return the index of a part of an array, if it is known beforehand."""
     if not all(isinstance(variable, Constant) for variable in inputs):
         return None

@@ -10,7 +10,7 @@ and get one in the table (:mod:`~pymc_arm.models.graph.operations`); a graph wit
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pytensor
 from pytensor.compile.mode import Mode
@@ -18,6 +18,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import MergeOptimizer, in2out
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.scalar import Add, Mul, Neg, Reciprocal, Sub, TrueDiv
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
@@ -30,14 +31,9 @@ from pymc_arm.models.graph import (  # noqa: F401
     reductions,
 )
 from pymc_arm.models.graph.operations import array_function, own_function, perform_function
-from pymc_arm.models.graph.program import Instruction, Program
+from pymc_arm.models.graph.program import Instruction, Program, Rewrites
 
-__all__ = ["Rewrites", "compile_with_numpy", "read_graph"]
-
-# All that simplify, those that push slices to the data, or none but joining what is the same. A
-# function that is called a few times spends more on rewrites than on calls: on 15 groups with
-# slopes all take 0.66 CPU seconds, some 0.55 and none 0.14, and a call 0.001, 0.001 and 0.003.
-Rewrites = Literal["all", "some", "none"]
+__all__ = ["compile_with_numpy", "read_graph", "rewrite_large"]
 
 # Graphs with more nodes than this are merged and made stable only. Bringing them to a canonical
 # form takes a time that grows with the square of their size: 1.6 and 5.0 CPU seconds for 100 and
@@ -49,6 +45,12 @@ MANY_NODES = 2_000
 # special do not pay: matches of rugby (60 rows) took 4.5 CPU seconds in all with them and 3.3
 # without, and 12,573 measurements of radon 16.9 and 21.4.
 SMALL = 2_000
+
+# These follow each summand on each of its ways through sums of sums. A seasonal term is minus the
+# sum of the eleven before it, so that each step doubles the ways; 20 steps took minutes.
+CANONIZERS = ("local_add_canonizer", "local_mul_canonizer")
+SUMS, PRODUCTS = (Add, Sub, Neg), (Mul, TrueDiv, Reciprocal)
+MOST_WAYS = 10_000
 
 
 def compile_with_numpy(
@@ -94,6 +96,11 @@ def _largest(fgraph: FunctionGraph) -> int:
     return max(sizes, default=0)
 
 
+def rewrite_large(fgraph: FunctionGraph, trusted: bool = True) -> None:
+    """Merge what is the same in a large graph, and make it stable, in place."""
+    _rewrite(fgraph, ["stabilize", "merge", *(["local_remove_all_assert"] if trusted else [])])
+
+
 def _rewrite(fgraph: FunctionGraph, included: Sequence[str]) -> None:
     """Apply the rewrites with some tags, in place."""
     # Fused operations exist for compilers; here they would run element by element. Nor do factors
@@ -101,6 +108,7 @@ def _rewrite(fgraph: FunctionGraph, included: Sequence[str]) -> None:
     query = RewriteDatabaseQuery(
         include=list(included),
         exclude=[
+            *(CANONIZERS if _is_tangled(fgraph) else ()),
             "fusion",
             "inplace",
             "BlasOpt",
@@ -118,6 +126,27 @@ def _rewrite(fgraph: FunctionGraph, included: Sequence[str]) -> None:
     with pytensor.config.change_flags(mode="FAST_COMPILE", traceback__limit=0):
         Mode(linker="py", optimizer=query).optimizer.rewrite(fgraph)
         in2out(linear_algebra.take_log_determinants).rewrite(fgraph)
+    for node in fgraph.apply_nodes:
+        node.tag.rewritten = True
+
+
+def _is_tangled(fgraph: FunctionGraph) -> bool:
+    """Whether sums of sums, or products of products, share their parts over and over."""
+    ways: dict[Variable, float] = {}
+    for node in fgraph.toposort():
+        scalar = getattr(node.op, "scalar_op", None)
+        kind = next((kind for kind in (SUMS, PRODUCTS) if isinstance(scalar, kind)), None)
+        if kind is None:
+            continue
+        count = 0.0
+        for variable in node.inputs:
+            own = getattr(variable.owner, "op", None)
+            same = isinstance(getattr(own, "scalar_op", None), kind)
+            count += ways.get(variable, 1.0) if same else 1.0
+        if count > MOST_WAYS:
+            return True
+        ways[node.outputs[0]] = count
+    return False
 
 
 def read_graph(fgraph: FunctionGraph, by_perform: bool = False) -> Program:

@@ -22,7 +22,7 @@ from pymc_arm.models.graph.operations import (
     own_function,
     perform_function,
 )
-from pymc_arm.models.graph.program import ArrayFunction, Program
+from pymc_arm.models.graph.program import ArrayFunction, Program, Rewrites
 
 __all__ = ["has_loop"]
 
@@ -69,11 +69,17 @@ def _make_loop(
         return None
     # Which outer inputs are the same for all particles.
     same = [not batched or bool(v.type.broadcastable[:1] == (True,)) for v in node.inputs]
-    step = _read_step(scan, same, batched, by_perform)
+    # What others are compared with first is the graph as it is.
+    rewrites: Rewrites = (
+        "all" if not by_perform or getattr(node.tag, "rewritten", False) else "none"
+    )
+    step = _read_step(scan, same, batched, by_perform, rewrites)
     return _Loop(scan, step, same, batched) if step.vectorized else None
 
 
-def _read_step(scan: Scan, same: Sequence[bool], batched: bool, by_perform: bool) -> Program:
+def _read_step(
+    scan: Scan, same: Sequence[bool], batched: bool, by_perform: bool, rewrites: Rewrites
+) -> Program:
     """Return the program of one step. States are always those of all particles."""
     from pymc_arm.models.graph.interpret import compile_with_numpy  # which imports this table
 
@@ -91,7 +97,9 @@ def _read_step(scan: Scan, same: Sequence[bool], batched: bool, by_perform: bool
     replacements = dict(zip(inner.inputs, inputs, strict=True))
     outputs = vectorize_graph(list(inner.outputs), replacements)
     # What asserts that shapes agree is a quarter of the steps back of an ODE's gradient.
-    return compile_with_numpy(inputs, *outputs, trusted=not by_perform, by_perform=by_perform)
+    return compile_with_numpy(
+        inputs, *outputs, trusted=not by_perform, by_perform=by_perform, rewrites=rewrites
+    )
 
 
 class _Loop:

@@ -5,16 +5,29 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.deadline import check_deadline
 
-__all__ = ["ArrayFunction", "Instruction", "Program", "Single", "execute", "serialized", "trim"]
+__all__ = [
+    "ArrayFunction",
+    "Instruction",
+    "Program",
+    "Rewrites",
+    "Single",
+    "execute",
+    "serialized",
+    "trim",
+]
 
 ArrayFunction = Callable[..., Any]
+# All that simplify, those that push slices to the data, or none but joining what is the same. A
+# function that is called a few times spends more on rewrites than on calls: on 15 groups with
+# slopes all take 0.66 CPU seconds, some 0.55 and none 0.14, and a call 0.001, 0.001 and 0.003.
+Rewrites = Literal["all", "some", "none"]
 
 
 class Single:

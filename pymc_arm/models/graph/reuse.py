@@ -10,7 +10,7 @@ count as data.
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,16 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorConstant, TensorVariable
 
-from pymc_arm.models.graph.interpret import Rewrites, compile_with_numpy, read_graph
-from pymc_arm.models.graph.program import Program
+from pymc_arm.models.graph.added_parts import add_parts
+from pymc_arm.models.graph.interpret import (
+    compile_with_numpy,
+    read_graph,
+    rewrite_large,
+)
+from pymc_arm.models.graph.program import Program, Rewrites
 from pymc_arm.models.graph.shapes import fix_shapes
 
-__all__ = ["compile_batched", "exchangeable", "plain_gradient"]
+__all__ = ["compile_batched", "compile_gradient", "exchangeable", "plain_gradient"]
 
 # Programs that are kept: a model takes three, and a comparison by simulation has a few models.
 MOST_KEPT = 24
@@ -67,17 +72,74 @@ def compile_batched(
     trusted, rewrites
         As of :func:`~pymc_arm.models.graph.interpret.compile_with_numpy`.
     """
+
+    def compile_one(inputs: Sequence[Variable], graphs: Sequence[TensorVariable]) -> Program:
+        many = _batch(inputs, batched, graphs)
+        places = [batched.get(v, v) for v in inputs]
+        return compile_with_numpy(places, *many, trusted=trusted, rewrites=rewrites)
+
+    return _compile_once(inputs, batched, graphs, (trusted, rewrites), compile_one)
+
+
+def compile_gradient(
+    inputs: Sequence[TensorVariable],
+    batched: Mapping[Variable, Variable],
+    total: TensorVariable,
+    differentiate: Callable[[TensorVariable, TensorVariable], TensorVariable],
+) -> Program:
+    """Return a scalar and its gradient in the first of the inputs, at many points at once.
+
+    The graph is batched and rewritten before it is differentiated. Points do not depend on each
+    other, so that the gradient of the sum over all of them has that of each in its row. It has
+    several times as many nodes as the graph: to batch and rewrite those takes most of the time that
+    a model written out step by step needs (100 steps of Runge-Kutta's method in two variables: 64
+    CPU seconds, and 7 in this order).
+
+    Parameters
+    ----------
+    inputs
+        Of the graph; the first is a vector.
+    batched
+        Which of them get a new first axis, the first among them, and the variables that have it.
+    total
+        To be evaluated and differentiated.
+    differentiate
+        Returns the gradient of a scalar with respect to a variable.
+    """
+
+    def compile_one(inputs: Sequence[Variable], graphs: Sequence[TensorVariable]) -> Program:
+        places = [batched.get(v, v) for v in inputs]
+        fgraph = FunctionGraph(places, _batch(inputs, batched, graphs), clone=True)
+        rewrite_large(fgraph)
+        (values,), rows = fgraph.outputs, fgraph.inputs[0]
+        gradient = differentiate(values.sum(), rows)
+        both = FunctionGraph(fgraph.inputs, [values, gradient], clone=True)
+        MergeOptimizer().rewrite(both)
+        add_parts(both)
+        return read_graph(both)
+
+    return _compile_once(inputs, batched, [total], "gradient", compile_one)
+
+
+def _compile_once(
+    inputs: Sequence[TensorVariable],
+    batched: Mapping[Variable, Variable],
+    graphs: Sequence[TensorVariable],
+    kind: Hashable,
+    compile_one: Callable[[Sequence[Variable], Sequence[TensorVariable]], Program],
+) -> Program:
+    """Return the program of graphs for their data, compiled unless one of the same kind is kept."""
     data = [v for v in ancestors(graphs) if getattr(v.tag, "exchangeable", False)]
-    key = _structure(inputs, data, graphs, (trusted, rewrites, *(v.type for v in batched.values())))
+    key = _structure(inputs, data, graphs, (kind, *(v.type for v in batched.values())))
     values = [variable.data for variable in data]
     program = _recall(key)
     if program is not None:
         return program.bind(*values)
     places = [pt.tensor(dtype=v.type.dtype, shape=v.type.shape) for v in data]
     opened = clone_replace(list(graphs), dict(zip(data, places, strict=True))) if data else graphs
-    program = _compile([*inputs, *places], batched, opened, trusted, rewrites)
+    program = compile_one([*inputs, *places], opened)
     if data and not program.vectorized:  # an operation may have an array form for constants only
-        return _compile(inputs, batched, graphs, trusted, rewrites)
+        return compile_one(inputs, graphs)
     if program.vectorized:
         _keep(key, program)
     return program.bind(*values)
@@ -117,13 +179,12 @@ def _keep(key: Hashable | None, program: Program) -> None:
         _known.popitem(last=False)
 
 
-def _compile(
+def _batch(
     inputs: Sequence[Variable],
     batched: Mapping[Variable, Variable],
     graphs: Sequence[TensorVariable],
-    trusted: bool,
-    rewrites: Rewrites,
-) -> Program:
+) -> list[TensorVariable]:
+    """Return graphs with a new first axis for the points."""
     fixed = fix_shapes(inputs, graphs)
     many = list(vectorize_graph(fixed, dict(batched))) if graphs else []
     for number, (graph, before) in enumerate(zip(fixed, graphs, strict=True)):
@@ -136,8 +197,7 @@ def _compile(
         # Rewrites join the traces of what they merge; those of some small models double until
         # memory is full.
         variable.tag.trace = []
-    places = [batched.get(v, v) for v in inputs]
-    return compile_with_numpy(places, *many, trusted=trusted, rewrites=rewrites)
+    return many
 
 
 def _structure(

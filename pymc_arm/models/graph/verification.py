@@ -21,7 +21,7 @@ from pymc_arm._compat import COMPILING
 from pymc_arm.models.graph.batching import copy_graphs
 from pymc_arm.models.graph.interpret import compile_with_numpy, read_graph
 
-__all__ = ["Disagreement", "Reference"]
+__all__ = ["Disagreement", "Reference", "agrees_with_differences"]
 
 # Points that are compared: a wrong operation shows at the first, a rare branch may need another.
 # The cost grows in proportion.
@@ -34,6 +34,11 @@ TRIED = 12
 TOLERANCE = 1e-5
 # The same, relative to the largest value at a point: sums of gradients cancel.
 TOLERANCE_OF_LARGEST = 1e-8
+
+
+# The step of differences that a gradient is compared with, relative to the size of a coordinate or
+# to 1, and how far both may be apart: the error of a difference is that of values over the step.
+STEP, DIFFERENT, ROUNDING = 1e-5, 1e-4, 1e-12
 
 
 class Disagreement(NamedTuple):
@@ -141,3 +146,33 @@ class Reference:
 
 def _join(values: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(0), *(np.ravel(value) for value in values)])
+
+
+def agrees_with_differences(
+    evaluate: Callable[[np.ndarray], np.ndarray], points: np.ndarray
+) -> bool:
+    """Whether gradients agree with differences of the values that come with them.
+
+    Parameters
+    ----------
+    evaluate
+        From points to rows of a value and its gradient.
+    points
+        Those to choose from, (size, dimension). At least one must have finite values around it.
+    """
+    points = points[:TRIED]
+    count = points.shape[1]
+    steps = STEP * np.maximum(1.0, np.abs(points))
+    shifts = steps[:, None, :] * np.eye(count)
+    around = np.concatenate([points[:, None] + shifts, points[:, None] - shifts], axis=1)
+    with np.errstate(all="ignore"):
+        found = evaluate(points)
+        values = evaluate(around.reshape(-1, count))[:, 0].reshape(len(points), 2, count)
+        expected = (values[:, 0] - values[:, 1]) / (2 * steps)
+        rounding = ROUNDING * np.abs(found[:, :1]) / steps
+        known = np.isfinite(expected).all(axis=1) & np.isfinite(found).all(axis=1)
+        largest = np.abs(expected).max(axis=1, keepdims=True)
+        limit = DIFFERENT * (1 + np.abs(expected) + 0.01 * largest) + rounding
+        wrong = np.abs(found[:, 1:] - expected) > limit
+    usable = np.flatnonzero(known)[:COMPARED]
+    return len(usable) > 0 and not bool(wrong[usable].any())

@@ -163,7 +163,7 @@ def _fit(
     groups = find_groups(path)
     shared = SharedTarget(path)
     costly = path.plan.scopes[:, groups].any(axis=1).sum() > COSTLY_GROUPS
-    field = _fit_field(path, shared, rng)
+    field, failed = _fit_field(path, shared, rng)
     enough = FIELD_OVERLAP if costly or not len(groups) else BETTER_THAN_GROUPS
     if field is not None and field.overlap > enough:
         return field, shared
@@ -184,8 +184,9 @@ def _fit(
         if field is None:
             raise
         return field, shared
-    if field is None and reference.overlap < POOR and reference.summits == 1:
-        field = _fit_field(path, shared, rng, FEWEST_OF_FIELD)
+    poor = reference.overlap < POOR and reference.summits == 1
+    if field is None and not failed and poor:
+        field, _ = _fit_field(path, shared, rng, FEWEST_OF_FIELD)
     if field is not None and field.overlap > reference.overlap:
         reference = field
     return reference, shared
@@ -196,12 +197,15 @@ def _fit_field(
     target: SharedTarget,
     rng: np.random.Generator | None,
     fewest: int = FEWEST,
-) -> Reference | None:
-    """Fit a reference given the parameters of a Gaussian field, if there is one."""
+) -> tuple[Reference | None, bool]:
+    """Fit a reference given the parameters of a Gaussian field, if there is one.
+
+    Also whether there is one that no reference could be fitted with.
+    """
     try:
-        return fit_field_reference(path, target, rng, fewest)
+        return fit_field_reference(path, target, rng, fewest), False
     except (PathError, np.linalg.LinAlgError):
-        return None  # the coordinates as they are remain
+        return None, True  # the coordinates as they are remain
 
 
 def _describe(reference: Reference) -> str:

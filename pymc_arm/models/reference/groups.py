@@ -11,7 +11,7 @@ checked with twice as many nodes, and against the adaptive integrals of
 :mod:`pymc_arm.models.marginal`, which are slower and take nothing for granted.
 
 The gradient in the parameters is the conditional mean of that of the joint density, by the same
-nodes.
+nodes. Groups with the same data are integrated once (:mod:`twins`).
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,11 @@ import numpy as np
 import scipy
 
 from pymc_arm.errors import PathError
-from pymc_arm.models.coloring import add_by_owner
 from pymc_arm.models.density import LogDensity
-from pymc_arm.models.graph.gradient import Gradient
 from pymc_arm.models.marginal import MarginalSpace
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.target import SharedTarget
+from pymc_arm.models.reference.twins import GroupTerms, are_twins, find_twins, merge_twins
 
 __all__ = ["Focus", "GroupTarget", "find_groups"]
 
@@ -103,7 +102,8 @@ class Focus:
 class _Integrals:
     """Of each row: the integral over all groups, and mean, width and values at the nodes of each.
 
-    ``log_values`` are (size, nodes, groups), relative to the largest.
+    ``log_values`` are (size, nodes, groups), relative to the largest; of groups with the same data
+    there is one.
     """
 
     log_mass: np.ndarray
@@ -131,16 +131,17 @@ class GroupTarget(SharedTarget):
         super().__init__(path, np.setdiff1d(np.arange(path.plan.layout.dimension), collapsed))
         self.collapsed, self.focus = collapsed, focus
         self._set_spacing(SPACINGS[0] if focus is None else focus.spacing)
-        mine = path.plan.scopes[:, collapsed]
-        self._terms = np.flatnonzero(mine.any(axis=1))
-        self._owner = mine[self._terms].argmax(axis=1)
+        everyone = GroupTerms.of(path.density, path.plan.scopes[:, collapsed])
+        self._everyone, self._twins = everyone, find_twins(everyone, collapsed)
+        self._groups = groups = merge_twins(everyone, self._twins)
+        self._columns = collapsed[groups.first]
         self._others = np.ones(path.density.count)
-        self._others[self._terms] = 0.0
-        gradient = path.density.gradient
-        if not isinstance(gradient, Gradient):
+        self._others[everyone.terms] = 0.0
+        if not isinstance(groups.density, LogDensity):
             raise PathError("Groups of a density with sums are not integrated.")
-        self._gradient = gradient.by_row()
-        if not self._gradient.available():
+        self._gradient = groups.density.gradient.by_row()
+        both = groups is everyone or path.density.gradient.available()
+        if not both or not self._gradient.available():
             raise PathError("The model has no gradient with weights for each point.")
 
     def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -162,12 +163,17 @@ class GroupTarget(SharedTarget):
         places, log_values = self._nodes[SLOPE_NODES], found.log_values[rows][:, SLOPE_NODES]
         shares = np.exp(log_values)
         shares /= shares.sum(axis=1, keepdims=True)
-        total, nodes = np.zeros_like(points), points.copy()
+        groups, nodes = self._groups, points.copy()
+        others = self._others
+        total = np.zeros_like(points)
+        if groups.density is not self.path.density:
+            total = self.path.density.gradient(points, others)[1]
+            others = np.zeros(groups.density.count)
         for number, place in enumerate(places):
             # Terms without a group count once.
-            weights = np.tile(self._others * (number == len(places) // 2), (len(points), 1))
-            weights[:, self._terms] = shares[:, number][:, self._owner]
-            nodes[:, self.collapsed] = found.means[rows] + place * found.widths[rows]
+            weights = np.tile(others * (number == len(places) // 2), (len(points), 1))
+            weights[:, groups.terms] = (shares[:, number] * groups.times)[:, groups.owner]
+            nodes[:, self._columns] = found.means[rows] + place * found.widths[rows]
             total += self._gradient(nodes, weights)[1]
         return total
 
@@ -181,7 +187,8 @@ class GroupTarget(SharedTarget):
         points = points.copy()
         for part in self._parts(points, BETWEEN):
             found = self._integrate(points[part])
-            fine = np.exp(np.einsum("fk,pkj->pfj", self._finer, found.log_values))
+            twin = self._groups.twin
+            fine = np.exp(np.einsum("fk,pkj->pfj", self._finer, found.log_values))[:, :, twin]
             steps = 0.5 * (fine[:, 1:] + fine[:, :-1])
             sums = np.concatenate([0 * steps[:, :1], np.cumsum(steps, axis=1)], axis=1)
             wanted = rng.random((len(sums), 1, sums.shape[2])) * sums[:, -1:]
@@ -189,7 +196,7 @@ class GroupTarget(SharedTarget):
             before, step = (np.take_along_axis(a, cell, axis=1)[:, 0] for a in (sums, steps))
             share = (wanted[:, 0] - before) / np.maximum(step, 1e-300)
             place = self._nodes[0] + self._spacing / BETWEEN * (cell[:, 0] + share)
-            points[part][:, self.collapsed] = found.means + place * found.widths
+            points[part][:, self.collapsed] = found.means[:, twin] + place * found.widths[:, twin]
         return points
 
     def look_around(self, points: np.ndarray) -> None:
@@ -221,8 +228,12 @@ class GroupTarget(SharedTarget):
         """
         points = points[:CHECKED]
         path = self.path
+        drawn = self.complete(np.random.default_rng(0), points)
+        merged = self._groups is not self._everyone
+        if merged and not are_twins(self._everyone, self.collapsed, self._twins, drawn):
+            raise PathError("Groups that seemed to have the same data differ.")
         space = MarginalSpace(path.plan, path.density, {}, path.log_normalizer, self.collapsed)
-        space = space.fit_to(self.complete(np.random.default_rng(0), points))
+        space = space.fit_to(drawn)
         other = space.draw_log_ratio(np.random.default_rng(1), points[:, self.kept])
         for spacing in SPACINGS:
             self._set_spacing(0.5 * spacing)
@@ -250,7 +261,7 @@ class GroupTarget(SharedTarget):
         return values + self.path.log_normalizer
 
     def _parts(self, points: np.ndarray, times: int = 1) -> list[slice]:
-        size = len(self._nodes) * max(len(self._terms), times * len(self.collapsed))
+        size = len(self._nodes) * max(len(self._groups.terms), times * len(self.collapsed))
         step = max(1, LARGEST_TABLE // size)
         return [slice(first, first + step) for first in range(0, len(points), step)]
 
@@ -264,7 +275,8 @@ class GroupTarget(SharedTarget):
             for end, inner in ((0, 1), (-1, -2)):
                 fall = np.maximum(log_values[:, inner] - log_values[:, end], SMALLEST_FALL)
                 total += np.exp(log_values[:, end]) / np.expm1(fall)
-            log_mass = (largest + np.log(total * self._spacing * widths)).sum(axis=1)
+            log_mass = largest + np.log(total * self._spacing * widths)
+            log_mass = (self._groups.times * log_mass).sum(axis=1)
             log_mass[np.isnan(log_mass) | lost] = -np.inf
         return _Integrals(log_mass, means, widths, log_values)
 
@@ -287,7 +299,7 @@ class GroupTarget(SharedTarget):
 
     def _survey(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the best of places of all sizes, and about how far the next ones are."""
-        nothing = np.zeros((len(points), len(self.collapsed)))
+        nothing = np.zeros((len(points), len(self._columns)))
         table = self._table(points, nothing, nothing + 1.0, SURVEY)
         means = SURVEY[np.argmax(np.nan_to_num(table, nan=-np.inf), axis=1)]
         return means, np.maximum(0.5 * np.abs(means), SURVEY[len(SURVEY) // 2 + 1])
@@ -315,7 +327,4 @@ class GroupTarget(SharedTarget):
     ) -> np.ndarray:
         """Return the log-density of each group at its nodes, (size, nodes, groups)."""
         values = means[:, None] + nodes[:, None] * widths[:, None]
-        found = self.path.density.terms_at(points, self.collapsed, values, self._terms)
-        flat = found.reshape(-1, found.shape[2])
-        added = add_by_owner(flat, self._owner, len(self.collapsed))
-        return added.reshape(len(points), len(nodes), -1)
+        return self._groups.table(points, self._columns, values)

@@ -3,7 +3,7 @@
 import numpy as np
 import pymc as pm
 import pytest
-from scipy.stats import halfnorm
+from scipy.stats import halfnorm, multivariate_normal
 
 from pymc_arm.errors import PathError
 from pymc_arm.models.compiled import compile_model
@@ -93,3 +93,60 @@ def test_a_budget_ends_what_wanders(walk_target, monkeypatch):
     monkeypatch.setattr(module, "BUDGET", 10)
     with pytest.raises(PathError, match="more than 10 gradients"):
         conditional_of(*walk_target)
+
+
+def dense_field(steps=40):
+    """A walk by its shocks: all second derivatives of the data differ from zero."""
+    data = np.cumsum(np.random.default_rng(3).normal(0, 0.4, steps))
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        shocks = pm.Normal("shocks", 0, 1, shape=steps)
+        pm.Normal("y", scale * shocks.cumsum(), 0.3, observed=data)
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    return path, data
+
+
+def test_a_dense_field_of_normal_data_takes_one_matrix_for_each_mode():
+    path, data = dense_field()
+    found = conditional_of(path, SharedTarget(path))
+    assert found.colors == 40
+    before, scales = found.evaluations, np.array([0.1, 0.5, 2.0])
+    modes = found.find_modes(np.log(scales)[:, None], np.zeros((3, 40)))
+    # The start, a matrix, and a step; a second one would make it more than 80 for each.
+    assert found.evaluations - before < 3 * 50
+    sums = np.tril(np.ones((40, 40)))
+    for scale, mode, value in zip(scales, modes.points, modes.log_marginal, strict=True):
+        covariance = scale**2 * sums @ sums.T + 0.09 * np.eye(40)
+        mean = scale * sums.T @ np.linalg.solve(covariance, data)
+        np.testing.assert_allclose(mode, mean, atol=1e-5)
+        exact = multivariate_normal.logpdf(data, np.zeros(40), covariance)
+        exact += halfnorm.logpdf(scale) + np.log(scale)
+        np.testing.assert_allclose(value, exact, atol=1e-4)
+
+
+def test_a_dense_field_with_heavy_tails_ends_at_its_mode_with_the_matrix_there():
+    data = np.cumsum(np.random.default_rng(3).normal(0, 0.4, 40))
+    data[[7, 22]] += 9.0
+    with pm.Model() as model:
+        scale = pm.HalfNormal("scale", 1)
+        shocks = pm.Normal("shocks", 0, 1, shape=40)
+        pm.StudentT("y", nu=5, mu=scale * shocks.cumsum(), sigma=0.3, observed=data)
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    found = conditional_of(path, SharedTarget(path))
+    parameters = np.log([[0.3], [0.6]])
+    modes = found.find_modes(parameters, np.zeros((2, 40)))
+    assert np.isfinite(modes.log_marginal).all()
+    points = found.join(parameters, modes.points)
+    slopes = found.view(points)[1]
+    np.testing.assert_allclose(slopes[:, found.field], 0.0, atol=1e-3)
+    sums = np.tril(np.ones((40, 40)))
+    for log_scale, point, value in zip(parameters[:, 0], points, modes.log_marginal, strict=True):
+        mean = np.exp(log_scale) * sums @ point[found.field]
+        square = ((data - mean) / 0.3) ** 2
+        curvature = 6 * (5 - square) / (5 + square) ** 2 / 0.09
+        precision = np.eye(40) + np.exp(2 * log_scale) * sums.T @ (curvature[:, None] * sums)
+        exact = path.log_density(point[None])[0] + 20 * np.log(2 * np.pi)
+        exact -= 0.5 * np.linalg.slogdet(precision)[1]
+        np.testing.assert_allclose(value, exact, atol=1e-4)

@@ -1,5 +1,6 @@
 """Gradients of models, the fits that use them, and the moves they drive."""
 
+import dataclasses
 from functools import cache
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.refine import refine_chains
 from pymc_arm.estimation.spaces import FullSpace
 from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.graph import gradient as module
 from pymc_arm.models.graph.gradient import Looped
 from pymc_arm.models.moves import KERNELS, MoveTarget, Sweep
 from pymc_arm.models.moves.student import Student
@@ -162,3 +164,63 @@ def test_a_singular_matrix_has_no_density_and_stops_nothing():
     assert values[0] == 3
     assert np.isnan(values[1])
     np.testing.assert_array_equal(gradients, [[1, 1], [0, 0]])
+
+
+def recursion(steps: int) -> tuple[pm.Model, np.ndarray]:
+    """Return a state that is written out step by step, with noise of a known scale."""
+    data = np.random.default_rng(1).normal(size=steps)
+    with pm.Model() as model:
+        rate, drift = pm.Normal("rate", 0, 0.3), pm.Normal("drift")
+        shocks = pm.Normal("shocks", shape=steps)
+        state, states = 0.0, []
+        for step in range(steps):
+            state = rate * state + drift * shocks[step]
+            states.append(state)
+        pm.Normal("y", pm.math.stack(states), 0.8, observed=data)
+    return model, data
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+def test_the_gradient_of_a_recursion_in_hundreds_of_steps_is_exact(by_row):
+    """The graph is batched before it is differentiated; the exact gradient is its adjoint."""
+    model, data = recursion(250)
+    path = compile_model(model)
+    gradient = path.density.gradient.by_row() if by_row else path.density.gradient
+    assert gradient.available()
+    assert gradient.backend == "numpy"
+    points, _ = path.initialize(np.random.default_rng(2), 3)
+    weights = np.ones(path.density.count)
+    weights = np.tile(weights, (3, 1)) if by_row else weights
+    values, slopes = gradient(points, weights)
+    np.testing.assert_allclose(values, path.log_density(points), rtol=1e-10)
+    for point, slope in zip(points, slopes, strict=True):
+        rate, drift, shocks = point[0], point[1], point[2:]
+        states = np.zeros(251)
+        for step in range(250):
+            states[step + 1] = rate * states[step] + drift * shocks[step]
+        adjoint = 0.0
+        exact = np.concatenate([[-rate / 0.09, -drift], -shocks])
+        for step in range(249, -1, -1):
+            adjoint = rate * adjoint + (data[step] - states[step + 1]) / 0.64
+            exact[0] += adjoint * states[step]
+            exact[1] += adjoint * shocks[step]
+            exact[2 + step] += adjoint * drift
+        np.testing.assert_allclose(slope, exact, rtol=1e-7, atol=1e-7)
+
+
+def test_a_large_gradient_that_is_wrong_is_not_used(monkeypatch):
+    """Then PyTensor's own is derived, and that is compared in turn."""
+    model, _ = recursion(250)
+    path = compile_model(model)
+    right = module.compile_gradient
+
+    def wrong(*arguments):
+        program = right(*arguments)
+        last = program.instructions[-1]
+        spoiled = dataclasses.replace(last, execute=lambda *a: [1.01 * x for x in last.execute(*a)])
+        program._load(len(program.values), program.constants, [*program.instructions[:-1], spoiled])
+        return program
+
+    monkeypatch.setattr(module, "compile_gradient", wrong)
+    gradient = path.density.gradient
+    assert gradient._compile_large() is None

@@ -56,3 +56,17 @@ def test_a_large_graph_has_the_gradient_of_a_small_one():
     np.testing.assert_allclose(value, start * (1 + rates * width) ** steps, rtol=1e-10)
     np.testing.assert_allclose(by_rate, steps * width / (1 + rates * width), rtol=1e-10)
     np.testing.assert_allclose(by_start, 1 / start, rtol=1e-10)
+
+
+def test_sums_of_sums_that_share_summands_are_compiled():
+    """Fibonacci's numbers: the last has as many ways to the first as it is large, some 10^12."""
+    points = pt.dmatrix("points")
+    before, last = points[:, 0], points[:, 1]
+    for _ in range(58):
+        before, last = last, before + last
+    program = compile_with_numpy([points], last)
+    exact = np.array([[1, 0], [0, 1], [2, -1]])
+    for _ in range(58):
+        exact = np.stack([exact[:, 1], exact.sum(axis=1)], axis=1)
+    given = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]])
+    np.testing.assert_array_equal(program(given)[0], exact[:, 1])

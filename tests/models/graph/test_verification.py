@@ -12,7 +12,7 @@ from pytensor.tensor.elemwise import Elemwise
 from pymc_arm import ModelError
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.graph import interpret
-from pymc_arm.models.graph.verification import Reference
+from pymc_arm.models.graph.verification import Reference, agrees_with_differences
 from pymc_arm.models.terms import Layout, build_terms
 
 
@@ -92,3 +92,17 @@ def test_rewrites_have_the_last_word_where_the_plain_graph_overflows():
     off = reference.compare(lambda points: path.density.terms(points) + shift)
     assert off is not None
     assert off.place == 2
+
+
+def test_differences_tell_right_gradients_from_wrong_ones():
+    points = np.random.default_rng(0).normal(size=(5, 3))
+
+    def evaluate(at, factor=1.0):
+        value, slope = np.sin(at).sum(axis=1), np.cos(at)
+        slope[:, 1] *= factor
+        return np.concatenate([value[:, None], slope], axis=1)
+
+    assert agrees_with_differences(evaluate, points)
+    assert not agrees_with_differences(lambda at: evaluate(at, 1.01), points)
+    # Where nothing is finite, nothing is known.
+    assert not agrees_with_differences(lambda at: np.nan * evaluate(at), points)

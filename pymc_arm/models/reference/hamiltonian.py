@@ -8,10 +8,16 @@ size and length are adapted from one sweep to the next over all particles, with 
 as Buchholz, Chopin and Jacob (2021) do in Sequential Monte Carlo. Sweeps are repeated until the
 particles have moved: the coordinate that remembers most, and the log-density, decide, and not the
 mean over coordinates.
+
+A posterior may be much narrower in places than it is on the whole, so that no step size is right
+everywhere. A trajectory that loses its energy is followed anew from its start with shorter steps,
+and accepted only if the way back needs them too. That is delayed rejection (Modi, Barnett and
+Carpenter, 2024), and leaves the target invariant.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,9 +44,13 @@ MAX_AUTOCORRELATION = 0.1
 # and the draws are worth few, which the verdict says (stochastic volatility, 502 dimensions).
 FEWEST_SWEEPS, MOST_SWEEPS = 2, 10
 MOST_STEPS = 64
-# A trajectory whose energy is off by more than this, in nats, has diverged (as in Stan): it came to
-# where the target is much narrower than the step.
-DIVERGENT = 1000.0
+# A trajectory that loses more energy than this, in nats, came to where the target is much narrower
+# than the step, and is followed anew with steps that are shorter by ``SHORTER``, up to ``RETRIES``
+# times. Its probability of being accepted is nothing beside one in double precision, so that what
+# is to be corrected for trying again is one or zero. The number of steps is the same: where a
+# target is narrower, less far is far enough. One that is lost with all of them has diverged.
+LOST = 40.0
+SHORTER, RETRIES = 0.25, 2
 # Trajectories between two draws of one particle at the end of a path.
 HARVEST_SWEEPS = 1
 # Distinct particles in a half for each dimension, from which on a covariance is fitted to them;
@@ -68,6 +78,10 @@ class Metric:
     def force(self, gradients: np.ndarray) -> np.ndarray:
         """Return how momenta change."""
         return gradients * self.factor if self.factor.ndim == 1 else gradients @ self.factor
+
+    def among(self, rows: np.ndarray) -> "Metric":
+        """Return the metric where these rows, numbers of particles, are all there are."""
+        return Metric(np.flatnonzero(np.isin(rows, self.members)), self.factor)
 
 
 @dataclass(frozen=True)
@@ -135,19 +149,17 @@ def move(
         The largest number of sweeps.
     """
     size, dimension = points.shape
-    values, gradients = target(points)
-    start_points, start_values = points, values
-    metrics = fit_metrics(rng, points, values, gradients)
+    start = state = _State(points, *target(points))
+    metrics = fit_metrics(rng, *state)
     step, length = STEP * dimension**-0.25, np.pi / 2
     rates, evaluations, memory, number = [], size, 1.0, 0
     for number in range(1, most + 1):
         steps = _steps(rng, length, step)
-        proposal = _trajectory(rng, target, points, values, gradients, step, steps, metrics)
-        evaluations += size * steps
-        points, values, gradients, rate = _accept(rng, points, values, gradients, proposal)
+        state, followed = _sweep(rng, target, state, step, steps, metrics)
+        evaluations += followed.evaluations
+        rate, latest = followed.rate, memory
         rates.append(rate)
-        latest = memory
-        memory = correlation_with_start(start_points, start_values, points, values)
+        memory = correlation_with_start(*start[:2], *state[:2])
         if number >= FEWEST_SWEEPS and memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(size):
             break
         # At a rate near zero the step is five times too long or more; near the aim it hardly moves.
@@ -156,9 +168,7 @@ def move(
             # The target is wider somewhere than the coordinates say.
             length = min(1.4 * length, MOST_STEPS * step)
     rate = float(np.mean(rates))
-    return Sweeps(
-        points, values, gradients, rate, memory, number, evaluations, step, length, metrics
-    )
+    return Sweeps(*state, rate, memory, number, evaluations, step, length, metrics)
 
 
 def harvest(
@@ -166,22 +176,19 @@ def harvest(
 ) -> tuple[list[np.ndarray], float]:
     """Follow moved points for more rounds, and return them after each.
 
-    Also the share of trajectories that lost their energy, NaN if there were none.
+    Also the share of trajectories that diverged, NaN if there were none.
 
     The points are draws of the target already, so that the rounds need not forget one another:
     those of one point are a short Markov chain, tuned by the moves before.
     """
-    points, values, gradients = start.points, start.values, start.gradients
+    state = _State(start.points, start.values, start.gradients)
     found, divergent = [], []
     for _ in range(rounds):
         for _ in range(HARVEST_SWEEPS):
             steps = _steps(rng, start.length, start.step)
-            proposal = _trajectory(
-                rng, target, points, values, gradients, start.step, steps, start.metrics
-            )
-            points, values, gradients, _ = _accept(rng, points, values, gradients, proposal)
-            divergent.append(np.mean(proposal[3] < -DIVERGENT))
-        found.append(points)
+            state, followed = _sweep(rng, target, state, start.step, steps, start.metrics)
+            divergent.append(followed.divergent)
+        found.append(state.points)
     return found, float(np.mean(divergent)) if divergent else np.nan
 
 
@@ -190,47 +197,99 @@ def _steps(rng: np.random.Generator, length: float, step: float) -> int:
     return int(np.clip(np.ceil(length * rng.uniform(*LENGTH) / step), 1, MOST_STEPS))
 
 
-def _accept(
-    rng: np.random.Generator,
-    points: np.ndarray,
-    values: np.ndarray,
-    gradients: np.ndarray,
-    proposal: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Return each point, or where its trajectory leads, and the acceptance rate."""
-    new_points, new_values, new_gradients, log_ratio = proposal
-    accepted = np.log(rng.random(len(points))) < log_ratio
-    return (
-        np.where(accepted[:, None], new_points, points),
-        np.where(accepted, new_values, values),
-        np.where(accepted[:, None], new_gradients, gradients),
-        float(np.mean(np.exp(np.minimum(log_ratio, 0.0)))),
-    )
+class _State(NamedTuple):
+    """Points with their log-densities and gradients."""
+
+    points: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+
+    def at(self, rows: np.ndarray) -> "_State":
+        """Return some of the rows."""
+        return _State(*(part[rows] for part in self))
+
+    def replace(self, rows: np.ndarray, others: "_State") -> "_State":
+        """Return the rows, some of them as in others."""
+        parts = [part.copy() for part in self]
+        for part, other in zip(parts, others, strict=True):
+            part[rows] = other
+        return _State(*parts)
 
 
-def _trajectory(
+class _Followed(NamedTuple):
+    """The acceptance rate of the longest steps, the share that diverged, and the evaluations."""
+
+    rate: float
+    divergent: float
+    evaluations: int
+
+
+def _sweep(
     rng: np.random.Generator,
     target: ValueAndGradient,
-    points: np.ndarray,
-    values: np.ndarray,
-    gradients: np.ndarray,
+    state: _State,
     step: float,
     steps: int,
     metrics: Sequence[Metric],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return where leapfrog steps lead, and the log of the Metropolis ratio."""
-    momentum = rng.normal(size=points.shape)
-    steps_of = (step * rng.uniform(*JITTER, size=len(points)))[:, None]
+) -> tuple[_State, _Followed]:
+    """Move each point by a trajectory, of shorter steps where those of longer ones are lost.
+
+    One of shorter steps is accepted only if longer ones are lost on the way back too: then both
+    ways are tried with the same probability.
+    """
+    size = len(state.points)
+    momentum = rng.normal(size=state.points.shape)
+    step_sizes = step * rng.uniform(*JITTER, size=size)
+    log_uniform = np.log(rng.random(size))
+    evaluations, rate = 0, np.nan
+    lost, result = np.arange(size), state
+    for tried in range(1 + RETRIES):
+        own, begin = [metric.among(lost) for metric in metrics], state.at(lost)
+        sizes = SHORTER**tried * step_sizes[lost]
+        end, end_momentum, log_ratio = _trajectory(target, begin, momentum[lost], sizes, steps, own)
+        evaluations += len(lost) * steps
+        if not tried:
+            rate = float(np.mean(np.exp(np.minimum(log_ratio, 0.0))))
+        accepted = np.flatnonzero(log_uniform[lost] < log_ratio)
+        for earlier in range(tried):
+            if not len(accepted):
+                break
+            back = [metric.among(lost[accepted]) for metric in metrics]
+            longer = SHORTER**earlier * step_sizes[lost[accepted]]
+            ratio = _trajectory(
+                target, end.at(accepted), -end_momentum[accepted], longer, steps, back
+            )[2]
+            evaluations += len(accepted) * steps
+            accepted = accepted[ratio < -LOST]
+        result = result.replace(lost[accepted], end.at(accepted))
+        lost = lost[log_ratio < -LOST]
+        if not len(lost):
+            break
+    return result, _Followed(rate, len(lost) / size, evaluations)
+
+
+def _trajectory(
+    target: ValueAndGradient,
+    state: _State,
+    momentum: np.ndarray,
+    step_sizes: np.ndarray,
+    steps: int,
+    metrics: Sequence[Metric],
+) -> tuple[_State, np.ndarray, np.ndarray]:
+    """Return where leapfrog steps lead, the momenta there, and the log of the Metropolis ratio."""
+    points, values, gradients = state
+    each = step_sizes[:, None]
     energy = values - 0.5 * (momentum**2).sum(axis=1)
     with np.errstate(all="ignore"):
-        momentum = momentum + 0.5 * steps_of * _by_half(metrics, Metric.force, gradients)
+        momentum = momentum + 0.5 * each * _by_half(metrics, Metric.force, gradients)
         for number in range(steps):
-            points = points + steps_of * _by_half(metrics, Metric.velocity, momentum)
+            points = points + each * _by_half(metrics, Metric.velocity, momentum)
             values, gradients = target(points)
             force = _by_half(metrics, Metric.force, gradients)
-            momentum += (1.0 if number < steps - 1 else 0.5) * steps_of * force
+            momentum += (1.0 if number < steps - 1 else 0.5) * each * force
         log_ratio = values - 0.5 * (momentum**2).sum(axis=1) - energy
-    return points, values, gradients, np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+    log_ratio = np.where(np.isnan(log_ratio), -np.inf, log_ratio)
+    return _State(points, values, gradients), momentum, log_ratio
 
 
 def _by_half(

@@ -345,7 +345,8 @@ def draw_and_move(
         raise PathError("The reference that was fitted does not meet the posterior.")
     beta = furthest(lambda end: effective_share(end * ratio), 0.0, SMALLEST_SHARE_LEFT)
     chosen = SCHEMES["systematic"](rng, normalize(beta * ratio), size)
-    swept = move(rng, chart, draws[chosen], sweeps)
+    # Particles in narrow places have scores that would spoil the fit: none is led there.
+    swept = move(rng, chart, draws[chosen], sweeps, retries=0)
     return swept, beta, len(draws) + swept.evaluations
 
 

@@ -44,11 +44,13 @@ MAX_AUTOCORRELATION = 0.1
 # and the draws are worth few, which the verdict says (stochastic volatility, 502 dimensions).
 FEWEST_SWEEPS, MOST_SWEEPS = 2, 10
 MOST_STEPS = 64
-# A trajectory that loses more energy than this, in nats, came to where the target is much narrower
-# than the step, and is followed anew with steps that are shorter by ``SHORTER``, up to ``RETRIES``
-# times. Its probability of being accepted is nothing beside one in double precision, so that what
-# is to be corrected for trying again is one or zero. The number of steps is the same: where a
-# target is narrower, less far is far enough. One that is lost with all of them has diverged.
+# A trajectory whose energy is off by more than this, in nats, has diverged (as in Stan): it came to
+# where the target is much narrower than the step.
+DIVERGENT = 1000.0
+# One that loses more than this is followed anew with steps that are shorter by ``SHORTER``, up to
+# ``RETRIES`` times. Its probability of being accepted is nothing beside one in double precision, so
+# that what is to be corrected for trying again is one or zero. The number of steps is the same:
+# where a target is narrower, less far is far enough.
 LOST = 40.0
 SHORTER, RETRIES = 0.25, 2
 # Trajectories between two draws of one particle at the end of a path.
@@ -134,6 +136,7 @@ def move(
     target: ValueAndGradient,
     points: np.ndarray,
     most: int = MOST_SWEEPS,
+    retries: int = RETRIES,
 ) -> Sweeps:
     """Move points by trajectories that leave the target invariant.
 
@@ -147,6 +150,8 @@ def move(
         (size, dimension), in coordinates where the target is about as wide in each direction.
     most
         The largest number of sweeps.
+    retries
+        How often a trajectory that is lost is followed anew.
     """
     size, dimension = points.shape
     start = state = _State(points, *target(points))
@@ -155,7 +160,7 @@ def move(
     rates, evaluations, memory, number = [], size, 1.0, 0
     for number in range(1, most + 1):
         steps = _steps(rng, length, step)
-        state, followed = _sweep(rng, target, state, step, steps, metrics)
+        state, followed = _sweep(rng, target, state, step, steps, metrics, retries)
         evaluations += followed.evaluations
         rate, latest = followed.rate, memory
         rates.append(rate)
@@ -186,7 +191,7 @@ def harvest(
     for _ in range(rounds):
         for _ in range(HARVEST_SWEEPS):
             steps = _steps(rng, start.length, start.step)
-            state, followed = _sweep(rng, target, state, start.step, steps, start.metrics)
+            state, followed = _sweep(rng, target, state, start.step, steps, start.metrics, RETRIES)
             divergent.append(followed.divergent)
         found.append(state.points)
     return found, float(np.mean(divergent)) if divergent else np.nan
@@ -217,7 +222,7 @@ class _State(NamedTuple):
 
 
 class _Followed(NamedTuple):
-    """The acceptance rate of the longest steps, the share that diverged, and the evaluations."""
+    """The acceptance rate and the share that diverged, of the longest steps; evaluations of all."""
 
     rate: float
     divergent: float
@@ -231,6 +236,7 @@ def _sweep(
     step: float,
     steps: int,
     metrics: Sequence[Metric],
+    retries: int,
 ) -> tuple[_State, _Followed]:
     """Move each point by a trajectory, of shorter steps where those of longer ones are lost.
 
@@ -241,15 +247,16 @@ def _sweep(
     momentum = rng.normal(size=state.points.shape)
     step_sizes = step * rng.uniform(*JITTER, size=size)
     log_uniform = np.log(rng.random(size))
-    evaluations, rate = 0, np.nan
+    evaluations, rate, divergent = 0, np.nan, np.nan
     lost, result = np.arange(size), state
-    for tried in range(1 + RETRIES):
+    for tried in range(1 + retries):
         own, begin = [metric.among(lost) for metric in metrics], state.at(lost)
         sizes = SHORTER**tried * step_sizes[lost]
         end, end_momentum, log_ratio = _trajectory(target, begin, momentum[lost], sizes, steps, own)
         evaluations += len(lost) * steps
         if not tried:
             rate = float(np.mean(np.exp(np.minimum(log_ratio, 0.0))))
+            divergent = float(np.mean(log_ratio < -DIVERGENT))
         accepted = np.flatnonzero(log_uniform[lost] < log_ratio)
         for earlier in range(tried):
             if not len(accepted):
@@ -265,7 +272,7 @@ def _sweep(
         lost = lost[log_ratio < -LOST]
         if not len(lost):
             break
-    return result, _Followed(rate, len(lost) / size, evaluations)
+    return result, _Followed(rate, divergent, evaluations)
 
 
 def _trajectory(

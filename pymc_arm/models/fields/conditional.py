@@ -14,7 +14,6 @@ import scipy
 
 from pymc_arm.errors import PathError
 from pymc_arm.models.fields.factors import SparseFactor, choose_factor
-from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import View
 
 __all__ = ["Conditional", "Modes"]
@@ -37,9 +36,6 @@ STEPS, SMALLEST_GAIN = 40, 1e-9
 # step led there from where it promised this much, in nats: then they do not change. A level with
 # 191 effects and shocks of the seasons took 195,000 gradients, and takes 87,000.
 FEW_COLORS, SLOWER, FAR = 12, 0.25, 1.0
-# Steps of climbs by gradients, where such matrices would be made far from a mode. A local trend
-# with Student-t data (160 coordinates): 24 prior draws took all of the budget below.
-APPROACH = 100
 # What a step may promise in vain, by rounding of log f.
 ROUNDING = 1e-5
 # How often a step is halved, and what is added to a precision that is not positive definite, in
@@ -125,7 +121,7 @@ class Conditional:
         points[:, self.parameters], points[:, self.field] = parameters, field
         return points
 
-    def find_modes(self, parameters: np.ndarray, start: np.ndarray, *, far: bool = False) -> Modes:
+    def find_modes(self, parameters: np.ndarray, start: np.ndarray) -> Modes:
         """Climb from a start for each row.
 
         Parameters
@@ -134,12 +130,8 @@ class Conditional:
             (size, parameters)
         start
             Of the field, (size, field).
-        far
-            Whether starts may be far from all modes, such as prior draws.
         """
         points = self.join(parameters, start)
-        if far and self.colors > FEW_COLORS:
-            points = self._approach(points)
         values, slopes = self._evaluate(points)
         arrived = np.zeros(len(points), dtype=bool)
         numbers = np.zeros((len(points), self.factor.count))
@@ -175,20 +167,6 @@ class Conditional:
         log_marginal += 0.5 * len(self.field) * np.log(2 * np.pi)
         log_marginal[~arrived] = -np.inf
         return Modes(points[:, self.field], numbers, log_marginal)
-
-    def _approach(self, points: np.ndarray) -> np.ndarray:
-        """Climb by gradients alone, each row given its parameters.
-
-        Far from a mode matrices of second derivatives need not be positive, and are of little use.
-        """
-
-        def evaluate(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            values, slopes = self._evaluate(at)
-            slopes[:, self.parameters] = 0.0
-            return values, slopes
-
-        scale = np.clip(self.scale, 1e-3, 1.0)
-        return maximize(evaluate, points, scale, APPROACH).points
 
     def _steps(
         self,

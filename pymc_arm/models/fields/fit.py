@@ -109,9 +109,8 @@ class _Marginal:
 
     def values(self, parameters: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """Return log f with the field integrated out."""
-        far = start is not None
         start = self._nearest(parameters) if start is None else start
-        found = self.conditional.find_modes(parameters, start, far=far)
+        found = self.conditional.find_modes(parameters, start)
         good = np.isfinite(found.log_marginal)
         if good.any():
             self._found.append((parameters[good], found.select(good)))
@@ -286,7 +285,7 @@ def _check_mode(
     """Raise a PathError if Newton's method finds other modes of the field from prior draws."""
     starts = prior[:MODE_STARTS, conditional.field]
     same = np.tile(summit, (len(starts), 1))
-    found = conditional.find_modes(same, starts, far=True)
+    found = conditional.find_modes(same, starts)
     found = found.select(np.isfinite(found.log_marginal))
     own = conditional.find_modes(summit[None], marginal.mode_at(summit)[None])
     offsets = found.points - own.points

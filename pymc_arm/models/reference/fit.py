@@ -78,8 +78,10 @@ MEDIAN_SQUARE = 0.455
 # weighed, for what they are. Where the share seems to be 0.4, q may lack a tail: a hidden Markov
 # model was 0.1 low, five errors.
 ENOUGH = 0.7
-# Where groups are integrated out, a value costs a thousandth of a second and a gradient two: a better
-# fit costs less than the trajectories of a single chain whose draws of q have one of large weight.
+# Where groups are integrated out, a value costs half a millisecond and a gradient one: a better fit
+# costs less than the trajectories of a chain, one of whose draws of q has a large weight. Animals
+# caught and caught again: with 0.7 one chain of four moved all of its 2000 particles, for a third
+# of 90 CPU seconds; with 0.85 none does, and the run takes 55. BUGS seeds: 29 and 15.
 ENOUGH_OF_GROUPS = 0.85
 # With a larger share than this, Laplace's approximation in few dimensions is not fitted further. A
 # part of q that is wider has a tenth of the draws, so that 0.93 is what a normal posterior gives.

@@ -14,7 +14,6 @@ import scipy
 
 from pymc_arm.errors import PathError
 from pymc_arm.models.fields.factors import SparseFactor, choose_factor
-from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import View
 
 __all__ = ["Conditional", "Modes"]
@@ -39,10 +38,6 @@ COSTLY, CLOSER, MOST_FOLLOWING, FOLLOWED = 6, 0.3, 12, 0.01
 # A parabola has the same precision everywhere: one step from where it promised this much, in nats,
 # leads to its mode. A level with 191 effects and shocks of the seasons took 195,000 gradients.
 FAR = 1.0
-# From so many colors on, prior draws climb by gradients first, in so many steps: matrices of second
-# derivatives far from a mode are of little use. A local trend with Student-t data (160
-# coordinates): 24 prior draws took all of the budget below.
-VERY_COSTLY, APPROACH = 12, 100
 # What a step may promise in vain, by rounding of log f.
 ROUNDING = 1e-5
 # How often a step is halved, and what is added to a precision that is not positive definite, in
@@ -129,12 +124,7 @@ class Conditional:
         return points
 
     def find_modes(
-        self,
-        parameters: np.ndarray,
-        start: np.ndarray,
-        known: np.ndarray | None = None,
-        *,
-        far: bool = False,
+        self, parameters: np.ndarray, start: np.ndarray, known: np.ndarray | None = None
     ) -> Modes:
         """Climb from a start for each row.
 
@@ -146,12 +136,8 @@ class Conditional:
             Of the field, (size, field).
         known
             Numbers of factors that are about right there, if there are any.
-        far
-            Whether starts may be far from all modes, such as prior draws.
         """
         points = self.join(parameters, start)
-        if far and self.colors > VERY_COSTLY:
-            points = self._approach(points)
         values, slopes = self._evaluate(points)
         arrived = np.zeros(len(points), dtype=bool)
         numbers = np.zeros((len(points), self.factor.count))
@@ -217,20 +203,6 @@ class Conditional:
             if found is not None:
                 step[number] = self.factor.solve(found, given[number])
         return step, 0.5 * (given * step).sum(axis=1), factors
-
-    def _approach(self, points: np.ndarray) -> np.ndarray:
-        """Climb by gradients alone, each row given its parameters.
-
-        Far from a mode matrices of second derivatives need not be positive, and are of little use.
-        """
-
-        def evaluate(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            values, slopes = self._evaluate(at)
-            slopes[:, self.parameters] = 0.0
-            return values, slopes
-
-        scale = np.clip(self.scale, 1e-3, 1.0)
-        return maximize(evaluate, points, scale, APPROACH).points
 
     def _follow(
         self,

@@ -112,10 +112,10 @@ class _Marginal:
 
     def values(self, parameters: np.ndarray, start: np.ndarray | None = None) -> np.ndarray:
         """Return log f with the field integrated out."""
-        known, far = None, start is not None
+        known = None
         if start is None:
             start, known = self._nearest(parameters)
-        found = self.conditional.find_modes(parameters, start, known, far=far)
+        found = self.conditional.find_modes(parameters, start, known)
         good = np.isfinite(found.log_marginal)
         if good.any():
             self._found.append((parameters[good], found.select(good)))
@@ -295,7 +295,7 @@ def _check_mode(
     """Raise a PathError if Newton's method finds other modes of the field from prior draws."""
     starts = prior[:MODE_STARTS, conditional.field]
     same = np.tile(summit, (len(starts), 1))
-    found = conditional.find_modes(same, starts, far=True)
+    found = conditional.find_modes(same, starts)
     found = found.select(np.isfinite(found.log_marginal))
     own = conditional.find_modes(summit[None], marginal.mode_at(summit)[None])
     offsets = found.points - own.points

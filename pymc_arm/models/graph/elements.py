@@ -15,13 +15,16 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Sum
 from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor1
+from pytensor.tensor.subtensor import AdvancedSubtensor, indices_from_subtensor
 from pytensor.tensor.variable import TensorVariable
 
+from pymc_arm.models.graph.indexing import AdvancedSubtensor1
 from pymc_arm.models.graph.shapes import fix_shapes
 
 __all__ = ["pick_elements"]
 
+# Indices of rows, which are one operation in PyTensor 3 and another one in PyTensor 2.
+LOOK_UPS = (AdvancedSubtensor, AdvancedSubtensor1)
 # For each axis of an array the places along it, all of as many dimensions as the result has.
 _Indices = tuple[np.ndarray, ...]
 
@@ -103,8 +106,9 @@ class _Picked:
             return self._of_sum(op, inputs[0], indices)
         if isinstance(op, SpecifyShape):
             return self(inputs[0], indices)
-        if isinstance(op, AdvancedSubtensor1) and isinstance(inputs[1], Constant):
-            return self(inputs[0], (np.asarray(inputs[1].data)[indices[0]], *indices[1:]))
+        if isinstance(op, LOOK_UPS):
+            rows = _rows_of(op, inputs)
+            return None if rows is None else self(inputs[0], (rows[indices[0]], *indices[1:]))
         if isinstance(op, Reshape) and None not in (*graph.type.shape, *inputs[0].type.shape):
             if not inputs[0].type.ndim:
                 return None
@@ -129,3 +133,14 @@ class _Picked:
             own.append(np.arange(given.type.shape[axis]).reshape(shape))
         total = tuple(range(dimensions, dimensions + len(lengths)))
         return pt.sum(self(given, tuple(own)), axis=total)
+
+
+def _rows_of(op: Any, inputs: Sequence[Any]) -> np.ndarray | None:
+    """Return the rows that a fixed vector of indices looks up, if they are none from the end."""
+    given = getattr(op, "idx_list", None)
+    entries = indices_from_subtensor(inputs[1:], given) if given else inputs[1:]
+    if len(entries) != 1 or not isinstance(entries[0], Constant):
+        return None
+    rows = np.asarray(entries[0].data)
+    usable = rows.ndim == 1 and rows.dtype.kind in "iu" and (rows >= 0).all()
+    return rows if usable else None

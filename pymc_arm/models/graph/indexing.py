@@ -31,7 +31,7 @@ from pymc_arm.models.graph.operations import (
 )
 from pymc_arm.models.graph.program import ArrayFunction, Single
 
-__all__: list[str] = []
+__all__ = ["AdvancedSubtensor1", "constant_index"]
 
 # PyTensor 3 has one operation for vectors and for other indices.
 AdvancedSubtensor1 = getattr(subtensor, "AdvancedSubtensor1", AdvancedSubtensor)

@@ -92,8 +92,8 @@ def compile_gradient(
     The graph is batched and rewritten before it is differentiated. Points do not depend on each
     other, so that the gradient of the sum over all of them has that of each in its row. It has
     several times as many nodes as the graph: to batch and rewrite those takes most of the time that
-    a model written out step by step needs (100 steps of Runge-Kutta's method in two variables: 64
-    CPU seconds, and 7 in this order).
+    a model written out step by step needs (100 steps of Runge-Kutta's method in two variables: 32
+    CPU seconds, and 9 in this order).
 
     Parameters
     ----------

@@ -50,10 +50,6 @@ HEAVY = 0.5
 # Up to this share of effective draws a q that fits is one step away.
 SMALLEST_STEP = 0.5
 PROPOSALS = 3
-# With a larger acceptance rate than this, what is remembered on the way is one particle of large
-# weight and its copies. Trajectories of all particles move these as little: of animals caught and
-# caught again one chain of four had such a one, and its trajectories took a third of the run.
-MOST_REPLACED = 0.5
 # Particles that explore, however many draws are asked for: what a trajectory costs, each of them
 # pays at every step. The error of log Z comes from the bridge at the end, where the draws count.
 EXPLORERS = 250
@@ -192,8 +188,7 @@ class ReferencePath(Path):
         if self.direct:
             moved, rate, memory = self._replace(rng, n, particles)
             # At the end they are draws already, and only copies are to be moved apart.
-            few = memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(len(particles))
-            if n.beta == 1.0 or few or rate > MOST_REPLACED:
+            if n.beta == 1.0 or memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(len(particles)):
                 return Moved(moved, rate)
             particles = moved
         swept = move(rng, Tempered(self._chart, self.reference.mixture, n.beta), particles)

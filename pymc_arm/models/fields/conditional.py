@@ -14,6 +14,7 @@ import scipy
 
 from pymc_arm.errors import PathError
 from pymc_arm.models.fields.factors import SparseFactor, choose_factor
+from pymc_arm.models.fields.gradient import FieldGradient, compile_field_gradient
 from pymc_arm.models.reference.target import View
 
 __all__ = ["Conditional", "Modes"]
@@ -93,6 +94,8 @@ class Conditional:
         self.scale = np.clip(0.5 * (high - low), 1e-8, 1e8)
         self._step = DIFFERENCE * np.minimum(self.scale[field], 1.0)
         self.evaluations = 0
+        #: The gradient in the field alone, where that spares the work of a matrix for each point.
+        self._alone: FieldGradient | None = None
         pattern = np.eye(len(field), dtype=bool)
         near = view.near_zero(np.random.default_rng(0), 4 * PATTERN_POINTS, NEAR)
         for points in (near, prior):
@@ -111,6 +114,8 @@ class Conditional:
         order = np.argsort(keys)
         own = (self._rows * len(field) + self._columns)[turned]
         self._source[turned] = order[np.searchsorted(keys[order], own)]
+        if self.colors >= COSTLY and view.plain:
+            self._alone = compile_field_gradient(view.target.path.density, field)
 
     @property
     def colors(self) -> int:
@@ -260,10 +265,32 @@ class Conditional:
         return result
 
     def _evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self.evaluations += len(points)
+        """Return values, and gradients of which only those in the field are right."""
+        if self._alone is None:
+            self._count(len(points))
+            return self.view(points)
+        values, slopes = self._evaluate_fields(points, points[:, None, self.field])
+        gradients = np.zeros_like(points)
+        gradients[:, self.field] = slopes[:, 0]
+        return values[:, 0], gradients
+
+    def _evaluate_fields(
+        self, points: np.ndarray, fields: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return values and slopes of many fields at each point: (size, fields, field)."""
+        self._count(fields.shape[0] * fields.shape[1])
+        if self._alone is not None:
+            values, slopes = self._alone(points, fields)
+            return values + self.view.target.path.log_normalizer, slopes
+        spread = np.repeat(points, fields.shape[1], axis=0)
+        spread[:, self.field] = fields.reshape(len(spread), -1)
+        values, gradients = self.view(spread)
+        return values.reshape(fields.shape[:2]), gradients[:, self.field].reshape(fields.shape)
+
+    def _count(self, evaluations: int) -> None:
+        self.evaluations += evaluations
         if self.evaluations > BUDGET:
             raise PathError(f"The modes of a field take more than {BUDGET} gradients.")
-        return self.view(points)
 
     def _second_derivatives(self, points: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Return minus the second derivatives at points, (size, places of the pattern)."""
@@ -273,16 +300,15 @@ class Conditional:
         group = max(1, LARGEST // (size * points.shape[1]))
         for first in range(0, colors, group):
             some = np.arange(first, min(first + group, colors))
-            shifted = np.repeat(points[None], len(some), axis=0)
+            shifted = np.repeat(points[:, None, self.field], len(some), axis=1)
             for place, color in enumerate(some):
                 own = self._color == color
-                shifted[place][:, self.field[own]] += step[own]
-            moved = self._evaluate(shifted.reshape(-1, points.shape[1]))[1]
-            change = moved.reshape(len(some), size, -1)[:, :, self.field] - slopes[:, self.field]
+                shifted[:, place, own] += step[own]
+            change = self._evaluate_fields(points, shifted)[1] - slopes[:, None, self.field]
             mine = np.isin(self._color[self._columns], some)
             rows, columns = self._rows[mine], self._columns[mine]
             number = self._color[columns] - first
-            values[:, mine] = -(change[number, :, rows] / step[columns][:, None]).T
+            values[:, mine] = -change[:, number, rows] / step[columns]
         return values[:, self._source]
 
     def _find_pattern(self, points: np.ndarray) -> np.ndarray:

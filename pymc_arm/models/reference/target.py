@@ -199,6 +199,11 @@ class View:
         return values, self._project(adjoint)
 
     @property
+    def plain(self) -> bool:
+        """Whether its coordinates are those of the model."""
+        return self._all and not self._levels and self._quantiles is None
+
+    @property
     def walled(self) -> bool:
         """Whether some directions end at a wall, where trajectories lose their energy for nothing.
 

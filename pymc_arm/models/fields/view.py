@@ -158,7 +158,8 @@ class FieldView:
         usable &= np.isfinite(log_volume)
         if usable.any():
             values[usable] = self.inner.log_density(inside[usable]) + log_volume[usable]
-        return values
+        # Far out, where a scale is zero to all digits, a normal density is infinite.
+        return np.where(values < np.inf, values, -np.inf)
 
     def to_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the model, and log |dx / dy|."""

@@ -20,6 +20,9 @@ __all__ = ["Density", "GradientOfTerms", "LogDensity", "name_term"]
 # Elements of the largest array evaluated at once: small enough that the arrays of one operation
 # stay in the cache, large enough that the cost of a call, some hundred microseconds, does not show.
 CHUNK = 131_072
+# Points in one call of a compiled function, between which a time limit is looked at: an operation
+# of the user's may take a millisecond for each of them.
+COMPILED_POINTS = 1000
 # How many selections of terms are kept ready for use.
 PREPARED = 512
 
@@ -292,6 +295,8 @@ class LogDensity:
             elements = max(width, self._reference.shape[1], 1)
             if isinstance(function, Program):
                 elements = max(elements, function.elements_per_point(self._reference))
+            else:
+                elements = max(elements, CHUNK // COMPILED_POINTS)
             ready = _Restricted(function, width, columns, elements)
             if len(self._prepared) >= PREPARED:
                 self._prepared.clear()

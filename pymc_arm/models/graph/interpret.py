@@ -8,7 +8,6 @@ and get one in the table (:mod:`~pymc_arm.models.graph.operations`); a graph wit
 (:attr:`Program.vectorized`) is better compiled.
 """
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,6 @@ from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import MergeOptimizer, in2out
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.scalar import Add, Mul, Neg, Reciprocal, Sub, TrueDiv
-from pytensor.tensor.type import TensorType
 from pytensor.tensor.variable import TensorVariable
 
 # The entries of the table register themselves.
@@ -41,10 +39,6 @@ __all__ = ["compile_with_numpy", "read_graph", "rewrite_large"]
 # left takes 0.3 and 0.4, and 0.9 for 400 steps. All rewrites of the gradient of 100 steps of
 # Runge-Kutta's (9906 nodes) took 59.
 MANY_NODES = 2_000
-# Where arrays are smaller than this, evaluations are short, and rewrites that make operations
-# special do not pay: matches of rugby (60 rows) took 4.5 CPU seconds in all with them and 3.3
-# without, and 12,573 measurements of radon 16.9 and 21.4.
-SMALL = 2_000
 
 # These follow each summand on each of its ways through sums of sums. A seasonal term is minus the
 # sum of the eleven before it, so that each step doubles the ways; 20 steps took minutes.
@@ -70,30 +64,15 @@ def compile_with_numpy(
         MergeOptimizer().rewrite(fgraph)
         return read_graph(fgraph, by_perform)
     kept = ["local_remove_all_assert"] if trusted else []
-    chosen = ["fast_run", "py_only"] if rewrites == "all" else ["merge", "canonicalize"]
-    fewer: list[str] = []
     if len(fgraph.apply_nodes) > MANY_NODES:
-        fewer = ["stabilize", "merge"]
-    elif rewrites == "all" and _largest(fgraph) < SMALL:
-        fewer = ["canonicalize", "stabilize", "merge"]
-    if fewer:
         few = fgraph.clone()
-        _rewrite(few, [*fewer, *kept])
+        rewrite_large(few, trusted)
         program = read_graph(few, by_perform)
         if program.vectorized:
             return program
-    _rewrite(fgraph, [*chosen, *kept])
+    some = ["fast_run", "py_only"] if rewrites == "all" else ["merge", "canonicalize"]
+    _rewrite(fgraph, [*some, *kept])
     return read_graph(fgraph, by_perform)
-
-
-def _largest(fgraph: FunctionGraph) -> int:
-    """Return how many elements the largest array has for one point, as far as shapes are known."""
-    sizes = [
-        math.prod(length or 1 for length in variable.type.shape)
-        for variable in fgraph.variables
-        if isinstance(variable.type, TensorType)
-    ]
-    return max(sizes, default=0)
 
 
 def rewrite_large(fgraph: FunctionGraph, trusted: bool = True) -> None:

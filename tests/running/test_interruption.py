@@ -77,7 +77,9 @@ def test_refining_can_be_interrupted(monkeypatch):
 
     monkeypatch.setattr(running, "refine_run", interrupt)
     options = {"draws": 60, "random_seed": 1, "progressbar": False, "cores": 1}
-    with pytest.warns(pymc_arm.TrustWarning, match="The interruption ended the run after its 4 of 4"):
+    with pytest.warns(
+        pymc_arm.TrustWarning, match="The interruption ended the run after its 4 of 4"
+    ):
         result = pymc_arm.sample(make_model(1.0), start="prior", **options)
     # y is normal with covariance 1 + the identity: determinant 3, inverse (2 -1 / -1 2) / 3.
     exact = -np.log(2 * np.pi) - 0.5 * np.log(3) - (0.3**2 - 0.3 * 1.2 + 1.2**2) / 3

@@ -81,7 +81,7 @@ ENOUGH = 0.7
 # Where groups are integrated out, a value costs half a millisecond and a gradient one: a better fit
 # costs less than the trajectories of a chain, one of whose draws of q has a large weight. Animals
 # caught and caught again: with 0.7 one chain of four moved all of its 2000 particles, for a third
-# of 90 CPU seconds; with 0.85 none does, and the run takes 55. BUGS seeds: 29 and 15.
+# of 90 CPU seconds; with 0.85 none does, and the run takes 55 (one run each).
 ENOUGH_OF_GROUPS = 0.85
 # With a larger share than this, Laplace's approximation in few dimensions is not fitted further. A
 # part of q that is wider has a tenth of the draws, so that 0.93 is what a normal posterior gives.

@@ -4,6 +4,7 @@ The code of PyMC's own Bayes factor example works on ``sample_stats``; the group
 history of the run, step by step.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -56,7 +57,8 @@ HISTORY = {
 }
 
 
-# More columns of draws than this are not all looked at: R-hat of 500 tells as much.
+# More elements of draws than this are not all looked at: R-hat of 500 tells as much. Small
+# variables are looked at whole, and large ones share what these leave.
 MOST_COLUMNS = 500
 # Decimals of log Z in a label, however small its error.
 MOST_DECIMALS = 5
@@ -138,19 +140,17 @@ def represent_posterior(
 def _convergence(draws: Sequence[Mapping[str, np.ndarray]], prefix: str = "") -> dict[str, Any]:
     """Return the largest R-hat, whose it is, and the smallest effective sample size."""
     names, columns = [], []
-    for name in draws[0]:
-        values = np.stack([np.asarray(chain[name], dtype=float) for chain in draws])
-        flat = values.reshape(*values.shape[:2], -1)
-        columns.append(flat)
-        names += [name] * flat.shape[2]
+    shares = _shares([math.prod(np.shape(d)[1:]) for d in draws[0].values()], MOST_COLUMNS)
+    for name, share in zip(draws[0], shares, strict=True):
+        chosen = [_some_elements(chain[name], share) for chain in draws]
+        columns.append(np.stack(chosen))
+        names += [name] * columns[-1].shape[2]
     table = np.concatenate(columns, axis=2) if columns else np.zeros((1, 0, 0))
     if table.shape[1] < 4 or not names:
         return {}
-    some = np.unique(np.linspace(0, len(names) - 1, MOST_COLUMNS).astype(int))
-    table = table[:, :, some]
     # Infinite draws have ranks like any other; what is not a number has none.
     finite = ~np.isnan(table).any(axis=(0, 1)) & (np.ptp(np.nan_to_num(table), axis=(0, 1)) > 0)
-    some, table = some[finite], np.nan_to_num(table[:, :, finite])
+    some, table = np.flatnonzero(finite), np.nan_to_num(table[:, :, finite])
     if not len(some):
         return {}
     r_hat, effective = split_r_hat(table), effective_sizes(table)
@@ -162,6 +162,26 @@ def _convergence(draws: Sequence[Mapping[str, np.ndarray]], prefix: str = "") ->
         f"{prefix}r_hat_variable": names[int(some[worst])],
         f"{prefix}ess": float(np.nanmin(effective)),
     }
+
+
+def _shares(sizes: Sequence[int], most: int) -> list[int]:
+    """Return how many elements of each variable are looked at, of ``most`` in all.
+
+    Variables that are smaller than an equal share are looked at whole, and leave what they do not
+    need to the others; every variable has one element at least.
+    """
+    shares = [0] * len(sizes)
+    for rank, variable in enumerate(np.argsort(sizes, kind="stable")):
+        equal = max((most - sum(shares)) // (len(sizes) - rank), 1)
+        shares[variable] = min(sizes[variable], equal)
+    return shares
+
+
+def _some_elements(draws: np.ndarray, count: int) -> np.ndarray:
+    """Return elements that are evenly spread over a variable, (draw, element)."""
+    flat = np.reshape(draws, (len(draws), -1))
+    chosen = np.linspace(0, max(flat.shape[1] - 1, 0), count).astype(int)
+    return flat[:, chosen].astype(float)
 
 
 def summarize(evidence: Evidence) -> str:

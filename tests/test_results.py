@@ -4,7 +4,7 @@ import pytest
 import pymc_arm
 from pymc_arm import Smoothed, TrustWarning, ZeroEvidenceWarning
 from pymc_arm._compat import PYMC_MAJOR, get_group, has_group, load
-from pymc_arm.results import PREDICTION_FREEDOM, Evidence, make_dataset, pool
+from pymc_arm.results import PREDICTION_FREEDOM, Evidence, _convergence, make_dataset, pool
 from pymc_arm.testing import GaussianChain, TiltedNormals
 
 DATA = [0.5, -1.0, 2.0, 0.1]
@@ -238,3 +238,20 @@ def test_intervals_cover_the_truth():
         (intervals[:, 0] < path.exact_log_evidence) & (path.exact_log_evidence < intervals[:, 1])
     )
     assert covered >= 0.89
+
+
+def test_no_small_variable_is_overlooked_beside_large_ones():
+    """Two chains that disagree about one scalar, beside 30,000 fitted values that agree."""
+    rng = np.random.default_rng(1)
+    chains = [
+        {
+            "fitted": rng.normal(size=(100, 30, 1000)),
+            "intercept": rng.normal(size=100),
+            "scale": rng.normal(loc=5.0 * chain, size=100),
+            "slopes": rng.normal(size=(100, 3)),
+        }
+        for chain in range(2)
+    ]
+    found = _convergence(chains)
+    assert found["r_hat_variable"] == "scale"
+    assert found["r_hat"] > 1.5

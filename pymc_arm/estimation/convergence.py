@@ -133,12 +133,13 @@ def _split(draws: np.ndarray) -> np.ndarray:
 def _rank_normalize(draws: np.ndarray) -> np.ndarray:
     """Return the normal scores of the ranks over all chains."""
     flat = draws.reshape(-1, draws.shape[2])
-    order = np.argsort(flat, axis=0, kind="stable")
+    order = np.argsort(flat, axis=0)
     ranks = np.empty(flat.shape)
-    for column in range(flat.shape[1]):
-        values = flat[order[:, column], column]
+    np.put_along_axis(ranks, order, np.arange(1.0, len(flat) + 1)[:, None], axis=0)
+    ordered = np.take_along_axis(flat, order, axis=0)
+    for column in np.flatnonzero((ordered[1:] == ordered[:-1]).any(axis=0)):
         # Ties share the mean of their ranks.
-        _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+        _, inverse, counts = np.unique(ordered[:, column], return_inverse=True, return_counts=True)
         last = np.cumsum(counts)
         ranks[order[:, column], column] = (last - 0.5 * (counts - 1))[inverse]
     scores: np.ndarray = scipy.special.ndtri((ranks - 0.375) / (len(flat) + 0.25))

@@ -27,6 +27,7 @@ from pymc_arm.models.graph import (  # noqa: F401
     linear_algebra,
     loops,
     reductions,
+    softmax,
 )
 from pymc_arm.models.graph.operations import array_function, own_function, perform_function
 from pymc_arm.models.graph.program import Instruction, Program, Rewrites

@@ -1,4 +1,4 @@
-"""Entries of the table for linear algebra, and softmax, on batches of matrices."""
+"""Entries of the table for linear algebra on batches of matrices."""
 
 import contextlib
 import functools
@@ -10,7 +10,6 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.fg import FunctionGraph
 from pytensor.graph.rewriting.basic import node_rewriter
-from pytensor.tensor import special
 from pytensor.tensor.basic import AllocDiag
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
@@ -131,21 +130,6 @@ def _allocate_diagonal(core: AllocDiag, node: Apply) -> ArrayFunction:
 @core_function.register(Dot)
 def _dot(core: Dot, node: Apply) -> ArrayFunction:
     return functools.partial(_product, [len(axes) for axes in node.op.inputs_sig])
-
-
-if hasattr(special, "SoftmaxGrad"):  # PyTensor 3 writes it out
-
-    @core_function.register(special.SoftmaxGrad)
-    def _softmax_gradient(core: Any, node: Apply) -> ArrayFunction:
-        dimensions = len(node.op.inputs_sig[0])
-        axes = range(dimensions) if core.axis is None else [core.axis % dimensions]
-        last = tuple(axis - dimensions for axis in axes)
-
-        def gradient(outer: np.ndarray, softmax: np.ndarray) -> Sequence[np.ndarray]:
-            product = outer * softmax
-            return (product - product.sum(axis=last, keepdims=True) * softmax,)
-
-        return gradient
 
 
 def _factor(lower: bool, matrices: np.ndarray) -> Sequence[np.ndarray]:

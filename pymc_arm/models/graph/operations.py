@@ -63,7 +63,11 @@ def own_function(operation: Op, node: Apply) -> ArrayFunction:
 
 
 def perform_function(node: Apply) -> ArrayFunction:
-    """Return the ``perform`` of a node's operation."""
+    """Return the ``perform`` of a node's operation.
+
+    One that has a graph inside has a compiled function, which keeps its arrays: for one thread at a
+    time.
+    """
     node.op.prepare_node(node, storage_map=None, compute_map=None, impl="py")
 
     def perform(*arrays: Any) -> Sequence[Any]:
@@ -71,7 +75,9 @@ def perform_function(node: Apply) -> ArrayFunction:
         node.op.perform(node, list(arrays), storage)
         return [cell[0] for cell in storage]
 
-    return perform
+    if not isinstance(node.op, OpFromGraph):
+        return perform
+    return serialized(lambda *arrays: [np.array(array) for array in perform(*arrays)])
 
 
 def batch_shape(arrays: Sequence[np.ndarray], cores: Sequence[int]) -> tuple[int, ...]:
@@ -151,8 +157,5 @@ def _random(operation: RandomVariable, node: Apply) -> ArrayFunction:
 
 @array_function.register(OpFromGraph)
 def _inner_graph(operation: OpFromGraph, node: Apply) -> ArrayFunction | None:
-    if type(operation) is OpFromGraph:  # what is inside is the user's, and may be a loop
-        return None
-    perform = perform_function(node)
-    # It has a compiled function, which keeps its arrays.
-    return serialized(lambda *arrays: [np.array(array) for array in perform(*arrays)])
+    # What is inside of one without a name is the user's, and may be a loop.
+    return None if type(operation) is OpFromGraph else perform_function(node)

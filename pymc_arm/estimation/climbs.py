@@ -63,15 +63,19 @@ def climb(
     step = np.tile(0.1 * scale, (len(starts), 1))
     previous = np.zeros_like(points)
     reached, rested = heights, np.zeros(len(starts), bool)
+    sign, moved = np.zeros_like(points), np.ones(len(starts), bool)
     for number in range(1, ITERATIONS + 1):
-        sign = np.nan_to_num(np.sign(gradient(points, *known)))
+        # Where a step was refused the gradient is known.
+        if moved.any():
+            own = (going[moved],) if by_row else ()
+            sign[moved] = np.nan_to_num(np.sign(gradient(points[moved], *own)))
         agreement = sign * previous
         step = np.clip(
             step * np.where(agreement > 0, 1.3, np.where(agreement < 0, 0.5, 1.0)), 1e-12, scale
         )
         new = points + step * sign
         new_heights = log_density(new, *known)
-        better = new_heights >= heights
+        better = moved = new_heights >= heights
         points = np.where(better[:, None], new, points)
         heights = np.where(better, new_heights, heights)
         step = np.where(better[:, None], step, 0.5 * step)
@@ -85,6 +89,7 @@ def climb(
             if not np.all(kept):
                 going, points = going[kept], points[kept]
                 step, previous = step[kept], previous[kept]
+                sign, moved = sign[kept], moved[kept]
                 known = (going,) if by_row else ()
                 # A density that is estimated by draws has other errors in other rows.
                 heights = log_density(points, *known)

@@ -1,7 +1,9 @@
 """Which coordinates each term depends on, found by trying.
 
 One coordinate at a time is replaced by its value in another prior draw (an epsilon would not show
-discrete or piecewise terms), and the terms that change depend on it. A dependence that is missed
+discrete or piecewise terms), and the terms that change depend on it. A discrete coordinate that is
+the same in all prior draws, as the state of an animal when it is marked, is given values of the
+other elements of its variable: sums go over these too. A dependence that is missed
 costs efficiency and nothing else: :class:`pymc_arm.models.path.GenericPath` corrects every new
 value with all active terms, and :mod:`pymc_arm.models.moves` takes a move back if the density
 changed by more than the terms in scope say.
@@ -46,6 +48,7 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
     finite = np.isfinite(density.sum(known, np.ones(density.count)))
     order = np.argsort(~finite, kind="stable")
     trials = int(np.clip(POINTS // max(dimension, 1), FEWEST_TRIALS, MOST_TRIALS))
+    values = _values_to_try(density, layout, draws)
     # A call may cost the same for one point as for a thousand: that of a loop over steps does.
     together = max(1, chunk // (1 + dimension))
     for begin in range(0, trials, together):
@@ -55,7 +58,8 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
             coordinates = np.arange(first, min(first + chunk, dimension))
             points = np.repeat(bases[:, None], 1 + len(coordinates), axis=1)
             for row, coordinate in enumerate(coordinates, start=1):
-                points[:, row, coordinate] = _others(draws[:, coordinate], bases, coordinate, some)
+                column = values.get(int(coordinate), draws[:, coordinate])
+                points[:, row, coordinate] = _others(column, bases, coordinate, some)
             terms = density.terms(points.reshape(-1, dimension))
             terms = terms.reshape(len(some), 1 + len(coordinates), density.count)
             before, after = terms[:, :1], terms[:, 1:]
@@ -81,6 +85,28 @@ def find_scopes(density: LogDensity, layout: Layout, draws: np.ndarray) -> np.nd
                 if found and 2 * found >= density.sizes[block]:
                     scopes[rows, slot.start] = True
     return scopes
+
+
+def _values_to_try(density: LogDensity, layout: Layout, draws: np.ndarray) -> dict[int, np.ndarray]:
+    """Return values of discrete coordinates that are the same in all draws, by coordinate."""
+    found: dict[int, np.ndarray] = {}
+    if density.backend != "numpy":
+        # Impossible values may be indices elsewhere, which compiled code does not check.
+        return found
+    for slot in layout.slots:
+        own = draws[:, slot.start : slot.start + slot.size]
+        values = np.unique(own) if slot.discrete and slot.size else own
+        same = slot.start + np.flatnonzero((own == own[:1]).all(axis=0))
+        if not slot.discrete or len(values) < 2 or not len(same):
+            continue
+        points = np.repeat(draws[:1], len(values), axis=0)
+        points[:, same] = values[:, None]
+        try:
+            density.terms(points)
+        except Exception:  # whatever evaluating a term at an impossible value raises
+            continue
+        found.update(dict.fromkeys(same.tolist(), values))
+    return found
 
 
 def _others(

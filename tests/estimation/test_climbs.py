@@ -115,3 +115,20 @@ def test_a_flat_density_ends_the_climb_early(flat):
     with np.errstate(invalid="ignore"):
         climb(log_density, np.zeros_like, np.ones((2, 1)), np.ones(1))
     assert len(calls) < ITERATIONS
+
+
+def test_gradients_are_kept_where_a_step_was_refused():
+    """Two climbs on a parabola: no point is asked for its gradient twice in a row."""
+    asked = []
+
+    def log_density(points):
+        return -0.5 * np.square(points).sum(axis=1)
+
+    def gradient(points):
+        asked.append(points.copy())
+        return -points
+
+    ends, _ = climb(log_density, gradient, np.array([[3.0], [-1.7]]), np.array([1.0]))
+    assert np.abs(ends).max() < 0.1
+    together = np.concatenate(asked)
+    assert len(np.unique(together, axis=0)) == len(together)

@@ -40,3 +40,22 @@ def test_switches_and_labels_are_seen():
     data = compile_model(model).plan.scopes[-2:]
     np.testing.assert_array_equal(data[:, :2], np.eye(2, dtype=bool))
     assert data[:, 2:].all()
+
+
+def test_states_that_are_certain_are_tried_with_the_values_of_others():
+    with pm.Model() as model:
+        before = pm.Bernoulli("before", np.array([1.0, 0.5]), shape=2)
+        after = pm.Bernoulli("after", 0.3 + 0.4 * before, shape=2)
+        mean = pm.Normal("mean", 0, 1)
+        pm.Normal("y", mean + after, 1, observed=[0.3, 0.4])
+    scopes = compile_model(model, marginalize=False).plan.scopes
+    np.testing.assert_array_equal(scopes[2:4, :2], np.eye(2, dtype=bool))
+
+
+def test_values_that_are_no_index_are_not_tried():
+    with pm.Model() as model:
+        label = pm.Categorical("label", np.array([[1.0, 0, 0], [0.2, 0.3, 0.5]]), shape=2)
+        short, long = pm.Normal("short", 0, 1, shape=1), pm.Normal("long", 0, 1, shape=3)
+        pm.Normal("y", short[label[0]] + long[label[1]], 1, observed=0.3)
+    scopes = compile_model(model, marginalize=False).plan.scopes
+    np.testing.assert_array_equal(scopes[-1, :2], [False, True])

@@ -187,7 +187,8 @@ class ReferencePath(Path):
         """
         if self.direct:
             moved, rate, memory = self._replace(rng, n, particles)
-            # At the end they are draws already, and only copies are to be moved apart.
+            # At the end they are draws already, and copies are to be moved apart. All are moved:
+            # copies are where weights are large, so that moving them alone would thin these places.
             if n.beta == 1.0 or memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(len(particles)):
                 return Moved(moved, rate)
             particles = moved

@@ -36,10 +36,10 @@ __all__ = ["CompiledTerms", "Slicer", "compile_priors", "compile_terms"]
 _log = logging.getLogger("pymc")
 
 # With more terms than this, compiled code gains more in a run than it costs. A run from a reference
-# takes 10,000 to 50,000 values. At 3000 rows (wells) one takes 91 microseconds on NumPy and 46
-# compiled, at 12,573 (radon) 104 and 46, at 20,000 (zero-inflated counts) 1900 and 2100, at 46,861
-# (fouls) 2650 and 790. Where nothing is cached compiling takes 28 and 10 CPU seconds longer for the
-# last two. Doubled, the last would be on NumPy, and 10,000 values take 19 CPU seconds more.
+# takes some 50,000 values. At 3000 rows (wells) one takes 91 microseconds on NumPy and 46 compiled,
+# at 12,573 (radon) 104 and 46, at 20,000 (zero-inflated counts) 1900 and 2100, at 46,861 (fouls)
+# 2650 and 790. Where nothing is cached compiling takes 28 and 10 CPU seconds longer for the last
+# two. Doubled, the last would be on NumPy, and 50,000 values take 93 CPU seconds more.
 LARGE = 40_000
 # Points at which priors on NumPy are compared with compiled code, which evaluates all data with
 # them: 2000 points of 20,000 rows took 4 CPU seconds.

@@ -35,6 +35,11 @@ __all__ = [
 ]
 
 
+# Up to this share of copies among resampled particles is left as it is: a move costs an evaluation
+# or more for each particle, and draws lose no more of their number than that.
+FEW_COPIES = 0.05
+
+
 @dataclass(frozen=True)
 class Chain:
     """One run with equally weighted draws from its end."""
@@ -263,7 +268,7 @@ def _explain(
 def equally_weighted(
     path: Path, rng: np.random.Generator, state: State, size: int, settings: Settings
 ) -> Ended:
-    """Resample the final particles, and move the copies apart."""
+    """Resample the final particles, and move copies apart if there are more than a few."""
     founders = state.genealogy.founders
     if state.log_evidence == -np.inf:
         return Ended(None, founders[:0])
@@ -274,7 +279,9 @@ def equally_weighted(
     if unequal:
         indices = SCHEMES[settings.resampling](rng, state.log_weights, size)
         particles, founders = path.select(particles, indices), founders[indices]
-        particles = path.move(rng, state.position, particles).particles
+        distinct = len(np.unique(state.ancestors[indices]))
+        if distinct < (1 - FEW_COPIES) * size:
+            particles = path.move(rng, state.position, particles).particles
     elif len(np.unique(state.ancestors)) < count:
         particles = path.move(rng, state.position, particles).particles
     return Ended(particles, founders)

@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from pymc_arm import Settings, Smoothed, ZeroEvidenceWarning, run
+from pymc_arm import Moved, Settings, Smoothed, ZeroEvidenceWarning, run
+from pymc_arm.algorithm.arm import initialize
+from pymc_arm.algorithm.resampling import normalize
 from pymc_arm.running.backends import Request, run_chains
 from pymc_arm.running.chains import Task, equally_weighted, spawn_generators
 from pymc_arm.running.pilot import pilot
@@ -71,6 +75,30 @@ def test_draws_have_the_size_asked_for():
     rng = np.random.default_rng(1)
     state = run(PATH, rng, 30).state
     assert equally_weighted(PATH, rng, state, 70, Settings())[0].shape == (70, 4)
+
+
+@pytest.mark.parametrize(("size", "moves"), [(1000, 0), (2000, 1)])
+def test_copies_are_moved_apart_only_where_there_are_more_than_a_few(size, moves):
+    """The mean comes out. False alarms: 6e-5 (4 s.e. of the weights and of the resampling)."""
+
+    class Counted(GaussianChain):
+        calls = 0
+
+        def move(self, rng, n, particles):
+            self.calls += 1
+            return Moved(particles, 1.0)
+
+    path, rng = Counted([0.5]), np.random.default_rng(3)
+    state = initialize(path, rng, 2000)
+    # Standard normal draws, weighted to become normal with mean 0.5: 78 % of them are effective.
+    particles = rng.normal(size=(2000, 1))
+    state = replace(state, particles=particles, log_weights=normalize(0.5 * particles[:, 0]))
+    draws, _, _ = equally_weighted(path, rng, state, size, Settings(resampling="systematic"))
+    assert path.calls == moves
+    if not moves:
+        assert len(np.unique(draws)) > 0.95 * size
+        error = np.sqrt(1 / 1000 + 1.25 * np.exp(0.25) / 2000)
+        assert abs(draws.mean() - 0.5) < 4 * error
 
 
 def test_a_chain_without_particles_has_no_draws():

@@ -47,8 +47,11 @@ ENOUGH_OF_FIELD = 0.5
 # large the share of effective draws seems. (Four groups with correlated slopes, by scales and
 # correlations as coordinates: 0.81, k between 0.56 and 0.71, and log Z 0.04 low, six errors.)
 HEAVY = 0.5
-# Up to this share of effective draws a q that fits is one step away.
-SMALLEST_STEP = 0.5
+# Up to this share of effective draws a q that fits is one step away, and from this share on its
+# weighed draws are kept as they are: half of them, taken by their weights, are the draws of a
+# chain, hardly any of them twice. With all of them resampled and copies moved apart, a chain of
+# 1000 draws took 4000 values (wells), now 2000.
+SMALLEST_STEP, KEPT = 0.5, 0.55
 PROPOSALS = 3
 # Particles that explore, however many draws are asked for: what a trajectory costs, each of them
 # pays at every step. The error of log Z comes from the bridge at the end, where the draws count.
@@ -169,11 +172,13 @@ class ReferencePath(Path):
         """Return the settings, by default with a resample at every step.
 
         Beta goes until gamma is at the threshold; weights that are not made equal there would leave
-        nothing for the step that follows. Where q fits, the posterior is one step away.
+        nothing for the step that follows. Where q fits, the posterior is one step away, and weights
+        stay what they are.
         """
         own: dict[str, Any] = {"resample_threshold": 1.0}
         if self.direct:
-            own["threshold"] = SMALLEST_STEP
+            own = {"threshold": SMALLEST_STEP, "resample_threshold": KEPT}
+            own["resampling"] = "systematic"
         return super().settings(**{**own, **given})
 
     def describe(self, n: Position) -> str:

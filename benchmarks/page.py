@@ -2,9 +2,9 @@
 
 ``python -m benchmarks page [--check]`` writes what stands between ``<!-- begin NAME -->`` and
 ``<!-- end NAME -->`` in both pages anew from ``benchmarks/results/*.csv``, each with the code and
-the versions that it was measured with, and draws ``docs/figures/wild.png``. A table whose file is
-not there says which command makes it. ``--check`` changes nothing, and fails where a page is not
-what the files say.
+the versions that it was measured with, and draws ``docs/figures/wild.png``. Where the file of a
+table is not there, readers see nothing, and a comment says which command makes it. ``--check``
+changes nothing, and fails where a page is not what the files say.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -112,13 +113,40 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-# Name of the block: the command that measures it, the file, and how the file becomes text.
-BLOCKS: dict[str, tuple[str, str, Callable[[Path], str]]] = {
-    "wild": ("wild --csv", "wild.csv", wild_table),
-    "literature": ("literature --csv", "literature.csv", literature_table),
-    "adversarial": ("adversarial --csv", "adversarial.csv", adversarial_table),
-    "suite": ("suite --peers sample_smc nuts_bridge --repeats 2 --csv", "suite.csv", suite_table),
-    "growth": ("growth --csv", "growth.csv", growth_table),
+class Block(NamedTuple):
+    """A table of a page: the command that measures it, its file, and how the file becomes text.
+
+    ``lead`` is the sentence above the table, which is not there either as long as there is no file.
+    """
+
+    command: str
+    file: str
+    make: Callable[[Path], str]
+    lead: str = ""
+
+
+BLOCKS = {
+    "wild": Block("wild --csv", "wild.csv", wild_table),
+    "literature": Block("literature --csv", "literature.csv", literature_table),
+    "adversarial": Block(
+        "adversarial --csv",
+        "adversarial.csv",
+        adversarial_table,
+        "Models that were written to break an estimator, with exact log Z:",
+    ),
+    "suite": Block(
+        "suite --peers sample_smc nuts_bridge --repeats 2 --csv",
+        "suite.csv",
+        suite_table,
+        "Calls on models of the suite, compiled anew (first) and again (later), in wall seconds,\n"
+        "with the best other tool for each:",
+    ),
+    "growth": Block(
+        "growth --csv",
+        "growth.csv",
+        growth_table,
+        "How the CPU time of a call grows, with the model compiled:",
+    ),
 }
 
 
@@ -128,14 +156,16 @@ def fill(text: str, page: Path, results: Path = RESULTS) -> str:
 
 
 def _block(name: str, page: Path, results: Path) -> str:
-    command, file, make = BLOCKS[name]
-    command = f"`python -m benchmarks {command} benchmarks/results/{file}`"
-    if (results / file).exists():
-        text = f"{make(results / file)}\n\n{describe_origin(results / file)}."
+    block = BLOCKS[name]
+    file = results / block.file
+    if file.exists():
+        lead = f"{block.lead}\n\n" if block.lead else ""
+        text = f"{lead}{block.make(file)}\n\n{describe_origin(file)}."
         if name == "wild":
             text += f"\n\n![{CAPTION}]({os.path.relpath(PICTURE, page.parent)})"
     else:
-        text = f"Not measured on this code yet: {command}, then `python -m benchmarks page`."
+        command = f"python -m benchmarks {block.command} benchmarks/results/{block.file}"
+        text = f"<!-- not measured yet: {command}; python -m benchmarks page -->"
     return f"<!-- begin {name} -->\n{text}\n<!-- end {name} -->"
 
 

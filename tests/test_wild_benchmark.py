@@ -62,7 +62,8 @@ def test_every_block_has_a_place():
 
 def test_block_is_made_of_a_file(tmp_path):
     page = "# A\n\n<!-- begin literature -->\nold\n<!-- end literature -->\n\nend\n"
-    assert "Not measured on this code yet" in fill(page, ROOT / "README.md", tmp_path)
+    empty = fill(page, ROOT / "README.md", tmp_path)
+    assert "<!-- not measured yet: python -m benchmarks literature --csv" in empty
     file = tmp_path / "literature.csv"
     add_record(file, Outcome("funnel", 1, "done", 0.0, 0.01, 0.02, -0.03, 0.05, "ok", np.nan, 7.0))
     add_record(file, Outcome("sonar", 1, "timeout", -108.376, cpu_seconds=60.2))

@@ -35,7 +35,7 @@ def stabilize(graphs: list[TensorVariable]) -> list[TensorVariable]:
     inputs = [v for v in ancestors(graphs) if v.owner is None and not isinstance(v, Constant)]
     fgraph = FunctionGraph(inputs, graphs, clone=False)
     # The last knows incomplete gamma and beta functions no longer as PyTensor's.
-    for rewriter in (_sign, _logarithm, _complement, _comparison, use_differences):
+    for rewriter in (_sign, _logarithm, _complement, _comparison, _switch, use_differences):
         in2out(rewriter, ignore_newtrees=True).rewrite(fgraph)
     return list(fgraph.outputs)
 
@@ -79,6 +79,38 @@ def _comparison(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
         return None
     same = pt.zeros_like(node.outputs[0], dtype="bool")
     return _as(~same if answer else same, node.outputs[0])
+
+
+@node_rewriter([pt.switch])
+def _switch(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """Take a function that both sides have out of a switch, so that it is computed once.
+
+    A Bernoulli variable is ``switch(y, log(p), log(1 - p))``: with log-odds, the logarithm of one
+    plus ``exp`` of either sign.
+    """
+    condition, yes, no = node.inputs
+    found = _choose(condition, yes, no, node.outputs[0].type.broadcastable)
+    return None if found is None else _as(found, node.outputs[0])
+
+
+def _choose(
+    condition: Variable, yes: Variable, no: Variable, shape: tuple[bool, ...]
+) -> TensorVariable | None:
+    """Return a switch inside of what both sides have in common, None if that is nothing."""
+    if any(side.type.broadcastable != shape for side in (yes, no)):
+        return None
+    for minus, plus, sign in ((yes, no, -1.0), (no, yes, 1.0)):
+        negative = minus.owner is not None and scalar_kind(minus.owner) is scalar.Neg
+        if negative and minus.owner.inputs[0] is plus and plus.type.dtype == "float64":
+            return plus * pt.switch(condition, sign, -sign)
+    if yes.owner is None or no.owner is None or yes.owner.op != no.owner.op:
+        return None
+    one, other = yes.owner.inputs, no.owner.inputs
+    if scalar_kind(yes.owner) is None or len(one) != 1 or one[0].type.dtype != other[0].type.dtype:
+        return None
+    inner = _choose(condition, one[0], other[0], shape)
+    inner = pt.switch(condition, one[0], other[0]) if inner is None else inner
+    return yes.owner.op(inner)
 
 
 def _as(found: TensorVariable, original: TensorVariable) -> list[Variable] | None:

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
+from pymc_arm.models import scopes
 from pymc_arm.models.compiled import compile_model
 
 
@@ -59,3 +60,24 @@ def test_values_that_are_no_index_are_not_tried():
         pm.Normal("y", short[label[0]] + long[label[1]], 1, observed=0.3)
     scopes = compile_model(model, marginalize=False).plan.scopes
     np.testing.assert_array_equal(scopes[-1, :2], [False, True])
+
+
+def test_many_rows_are_tried_less_often(monkeypatch):
+    with pm.Model() as model:
+        slopes = pm.Normal("slopes", 0, 1, shape=3)
+        pm.Normal("y", np.eye(3)[np.arange(300) % 3] @ slopes, 1, observed=np.zeros(300))
+    path = compile_model(model)
+    draws = path.plan.layout.ravel(path.prior.draw(np.random.default_rng(1), 200), 200)
+    tried = []
+    terms = path.density.terms
+    monkeypatch.setattr(
+        path.density, "terms", lambda points: tried.append(len(points)) or terms(points)
+    )
+    np.testing.assert_array_equal(
+        scopes.find_scopes(path.density, path.plan.layout, draws), path.plan.scopes
+    )
+    monkeypatch.setattr(scopes, "EVALUATIONS", 303 * 4 * 7)
+    np.testing.assert_array_equal(
+        scopes.find_scopes(path.density, path.plan.layout, draws), path.plan.scopes
+    )
+    assert tried == [400, 28]

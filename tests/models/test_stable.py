@@ -5,6 +5,8 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pytensor.graph.fg import FunctionGraph
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_arm.models.prior import PriorSampler
 from pymc_arm.models.stable import stabilize
@@ -210,3 +212,40 @@ def test_counts_that_are_not_zero_of_a_tiny_mean(name):
     np.testing.assert_allclose(
         terms_of(model, eta[:, None], "y2"), np.log(0.3) + log_two + eta, rtol=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "scalar"),
+    [
+        (lambda x: -pt.softplus(-x), lambda x: -pt.softplus(x), "Softplus"),
+        (lambda x: pt.exp(x), lambda x: pt.exp(x**2), "Exp"),
+        (lambda x: pt.log(pt.sigmoid(x)), lambda x: pt.log(1 - pt.sigmoid(x)), "Softplus"),
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_function_on_both_sides_of_a_switch_is_computed_once(first, second, scalar, known):
+    x, condition = pt.vector(shape=(10,)), pt.vector(dtype="bool", shape=(10,))
+    mask = np.arange(10) % 3 == 0
+    graph = pt.switch(pt.constant(mask) if known else condition, first(x), second(x))
+    (found,) = stabilize([graph])
+    kinds = [
+        type(node.op.scalar_op).__name__
+        for node in FunctionGraph([x, condition], [found], clone=True).apply_nodes
+        if isinstance(node.op, Elemwise)
+    ]
+    assert kinds.count(scalar) == 1
+    gradients = [pt.grad(g.sum(), x) for g in (graph, found)]
+    function = pytensor.function(
+        [x, condition], [graph, found, *gradients], mode="FAST_COMPILE", on_unused_input="ignore"
+    )
+    at = np.linspace(-8, 8, 10)  # further out log(1 - sigmoid(x)) has few digits
+    before, after, slope_before, slope_after = function(at, mask)
+    np.testing.assert_allclose(after, before, rtol=1e-8)
+    np.testing.assert_allclose(slope_after, slope_before, rtol=1e-6)
+
+
+def test_sides_of_a_switch_that_are_repeated_stay_outside():
+    x = pt.vector(shape=(1,))
+    graph = pt.switch(np.arange(10) % 2 == 0, pt.exp(x), pt.exp(2 * x))
+    (found,) = stabilize([graph])
+    assert found.owner.op == graph.owner.op

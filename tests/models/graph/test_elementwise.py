@@ -12,6 +12,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.fg import FunctionGraph
 from pytensor.scalar.basic import Cast, ScalarOp
 from pytensor.tensor.elemwise import Elemwise
+from scipy.special import expit
 
 from pymc_arm.models.graph.interpret import read_graph
 from pymc_arm.models.graph.operations import array_function
@@ -184,3 +185,15 @@ def test_a_sum_of_more_than_a_ufunc_takes_has_a_reference():
     graph = FunctionGraph(inputs, [pt.add(*inputs)], clone=True)
     found = read_graph(graph, by_perform=True)(*[np.ones(2)] * 40)[0]
     np.testing.assert_array_equal(found, [40.0, 40.0])
+
+
+def test_logistic_functions_are_exact_from_end_to_end():
+    x = pt.vector()
+    at = np.concatenate([np.linspace(-740, 740, 2001), [-np.inf, np.inf, np.nan, 0.0, -1e-300]])
+    with np.errstate(invalid="ignore"):
+        expected = {pt.sigmoid: expit(at), pt.softplus: np.logaddexp(0.0, at)}
+    for function, values in expected.items():
+        found = evaluate(function(x), [x], [at])
+        np.testing.assert_allclose(found, values, rtol=1e-15, atol=1e-305)
+    one = pt.scalar()
+    assert evaluate(pt.softplus(one), [one], [np.array(0.0)]) == np.log(2)

@@ -41,9 +41,9 @@ def finish_as_given(model: Any, result: InferenceTree) -> InferenceTree:
     if clean is None:
         if getattr(model, "center_predictors", False):
             warnings.warn(
-                f"{type(model).__name__} centers predictors, and this release of its package has "
-                "no way that is known here to undo it: intercepts in the posterior are those of "
-                "centered predictors. Log Z is not concerned.",
+                f"{type(model).__name__} centres predictors, and its package lacks the method that "
+                "undoes it: intercepts in the posterior are those of centred predictors. Log Z is "
+                "not affected.",
                 ArmWarning,
                 stacklevel=callers_level(),
             )

@@ -35,7 +35,7 @@ INSTEAD = {
     "quiet": "Use progressbar=False, and logging.getLogger('pymc').setLevel('WARNING').",
     "return_inference_data": "Use return_inferencedata=.",
     "seed": "Use random_seed=.",
-    "start": "Particles start at prior draws: leave it out.",
+    "start": "Particles start where the path says: leave it out.",
     "step": "Moves are chosen by the model: leave it out.",
     "target_accept": "Step sizes are found as the run goes: leave it out.",
     "trace": "Draws are returned; checkpoint= writes to disk what chains have done so far.",

@@ -323,7 +323,10 @@ def _read(result: InferenceTree) -> EvidencePath:
         after.append(running[ends])
         before.append(np.concatenate([[first], running[ends[:-1]]])[: len(ends)])
     if labels is None:
-        raise ValueError("Every chain ended with log Z = -inf: there is no evidence to show.")
+        raise ValueError(
+            "Every chain ended with log Z = -inf: there is no evidence to show. The data are "
+            "impossible under the model, or more draws are needed."
+        )
     chains = history.sizes["chain"]
     pooled, pooled_before = _pool(after, chains), _pool(before, chains)
     return EvidencePath(

@@ -191,7 +191,9 @@ def make_goal(
 def group_members(groups: Mapping[str, Collection[str]], names: Sequence[str]) -> np.ndarray:
     """Return which models are in each group, (group, model)."""
     for label, group in groups.items():
+        if isinstance(group, str):
+            raise TypeError(f"The group {label!r} is {group!r}: give a list of names of models.")
         unknown = sorted(set(group) - set(names))
-        if unknown or isinstance(group, str):
-            raise ValueError(f"The group {label!r} has {unknown or group!r}, which are no models.")
+        if unknown:
+            raise ValueError(f"The group {label!r} names {unknown}; the models are {list(names)}.")
     return np.array([[name in set(group) for name in names] for group in groups.values()])

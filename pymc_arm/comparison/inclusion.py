@@ -184,7 +184,7 @@ def inclusion_probabilities(
 def _find_vector(model: pm.Model, path: ModelPath, variable: str) -> VariableSlice:
     slots = {slot.name: slot for slot in path.plan.layout.slots}
     if variable not in slots:
-        raise ValueError(f"variable={variable!r} is not a free one. Those are {list(slots)}.")
+        raise ValueError(f"variable={variable!r} is not a free variable. Those are {list(slots)}.")
     slot = slots[variable]
     if len(slot.shape) != 1 or slot.size > MOST_PREDICTORS:
         raise ValueError(
@@ -199,7 +199,10 @@ def _find_vector(model: pm.Model, path: ModelPath, variable: str) -> VariableSli
             "their support."
         )
     if _terms(path, slot) is None:
-        raise ValueError(f"The prior of {variable!r} is not a sum over its elements.")
+        raise ValueError(
+            f"The log-prior of {variable!r} is not a sum over its elements: give them independent "
+            "priors, such as those of pm.Normal."
+        )
     return slot
 
 

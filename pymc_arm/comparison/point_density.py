@@ -117,7 +117,9 @@ def _parts(points: np.ndarray) -> int:
     chains = int(points.shape[0])
     if points.shape[0] * points.shape[1] < FEWEST_EFFECTIVE:
         size = points.shape[0] * points.shape[1]
-        raise DrawsError(f"There are {size} draws: {FEWEST_EFFECTIVE} or more are needed.")
+        raise DrawsError(
+            f"There are {size} draws: {FEWEST_EFFECTIVE} or more are needed. Draw more."
+        )
     return PARTS if chains == 1 else min(chains, 2 * PARTS)
 
 

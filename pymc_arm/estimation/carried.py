@@ -8,8 +8,6 @@ steps that the draws could not follow are a reason to start afresh.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K
 from pymc_arm.estimation.reasons import Found, Reason
@@ -66,7 +64,7 @@ def _cannot_follow(carried: Carried) -> Found:
     if not carried.overlap >= SMALLEST_OVERLAP:
         cause = f"neighbouring steps overlap by {carried.overlap:.2g}"
     elif not carried.pareto_k < LARGEST_PARETO_K:
-        cause = f"a few draws decide a step (Pareto k is {carried.pareto_k:.2f})"
+        cause = f"a few draws dominate a step (Pareto k is {carried.pareto_k:.2f})"
     else:
         return None
     return Reason("lost", f"The old draws can't follow the new data: {cause}.", AFRESH), True
@@ -77,10 +75,9 @@ def _not_renewed(carried: Carried) -> Found:
         return None
     reason = Reason(
         "not renewed",
-        f"Moves did not make the draws new (a correlation of {carried.memory:.2f} with where they "
-        f"were is left), and {carried.survivors:.0f} of the old draws are what they come from.",
+        f"Moves have not renewed the draws: their correlation with the draws before is still "
+        f"{carried.memory:.2f}, and they descend from {carried.survivors:.0f} of the old draws.",
         f"What those have missed is missing here. {AFRESH}",
     )
     # Some hundred draws that moves have not renewed are as good as draws that need no moves.
-    few = carried.survivors < 100
-    return (reason, False) if few or np.isnan(carried.memory) else None
+    return (reason, False) if carried.survivors < 100 else None

@@ -118,8 +118,8 @@ def _notes(facts: Facts) -> tuple[str, ...]:
         )
     if facts.refuted:
         return (
-            "Particles had the wrong shares of the posterior; draws of q, which reaches all of "
-            "them, have the last word.",
+            "Particles had the wrong shares of the posterior; log Z is estimated by draws of q, "
+            "which reaches all of them.",
         )
     return ()
 
@@ -235,7 +235,7 @@ def _unconfirmed(facts: Facts) -> Found:
     if facts.overlap < SMALLEST_OVERLAP:
         cause = f"q and the posterior overlap by {facts.overlap:.2g}"
     elif facts.pareto_k >= LARGEST_PARETO_K:
-        cause = f"a few draws decide the bridge (Pareto k is {facts.pareto_k:.2f})"
+        cause = f"a few draws dominate the bridge (Pareto k is {facts.pareto_k:.2f})"
     else:
         cause = "refined chains contradict each other"
     reason = Reason(
@@ -320,7 +320,7 @@ def _few_draws(facts: Facts) -> Found:
     reason = Reason(
         "few draws",
         f"The {asked} draws of the posterior are worth {facts.effective:.0f} independent ones.",
-        "Their means are rough, and their tails unknown: use more draws or chains.",
+        "Their means are imprecise, and their tails unknown: use more draws or chains.",
     )
     return reason, False
 

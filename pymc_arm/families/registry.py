@@ -141,7 +141,7 @@ def _ask(family: Family, model: pm.Model) -> Match:
 
 def _report(name: str, what: str, error: Exception) -> None:
     warnings.warn(
-        f"The model family {name!r} {what} and is passed over: {type(error).__name__}: {error}",
+        f"The model family {name!r} {what} and is ignored: {type(error).__name__}: {error}",
         ArmWarning,
         stacklevel=callers_level(),
     )

@@ -14,7 +14,7 @@ ITERATIONS = 120
 # those that have arrived. At most 6 of 2100 rest on a saddle for so long and then rise by more than
 # 0.01 (the pairs of ``benchmarks model-pairs``); if they had to gain every ten steps it were 16.
 SMALLEST_GAIN = 1e-3
-PATIENCE = 10
+STEPS_BETWEEN_CHECKS = 10
 
 
 def differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -80,7 +80,7 @@ def climb(
         heights = np.where(better, new_heights, heights)
         step = np.where(better[:, None], step, 0.5 * step)
         previous = np.where(better[:, None], sign, 0.0)
-        if number % PATIENCE == 0:
+        if number % STEPS_BETWEEN_CHECKS == 0:
             ends[going], summits[going] = points, heights
             resting = ~(heights - reached > SMALLEST_GAIN)
             if np.all(resting):

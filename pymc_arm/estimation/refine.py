@@ -96,9 +96,10 @@ def refine_chains(
         (own,) = founders
         order = np.argsort(generators[0].permutation(own.max() + 1)[own], kind="stable")
         parts = np.split(order, [len(order) // 2])
-        halves, kin = [select(clouds[0], part) for part in parts], [own[part] for part in parts]
+        halves = [select(clouds[0], part) for part in parts]
+        families = [own[part] for part in parts]
         two = refine_chains(
-            spaces, halves, generators[0].spawn(2), kin, map_fn, summits, log_evidence
+            spaces, halves, generators[0].spawn(2), families, map_fn, summits, log_evidence
         )
         return [_join_halves(two)]
     some = _thin(clouds, *spaces[0].points(clouds[0]).shape)

@@ -13,7 +13,6 @@ import numpy as np
 import scipy
 
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
-from pymc_arm.estimation.carried import judge_carried
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, largest_sound_r_hat
 from pymc_arm.estimation.estimate import disagreement_limit
 from pymc_arm.estimation.facts import Facts
@@ -21,6 +20,7 @@ from pymc_arm.estimation.given import judge_given
 from pymc_arm.estimation.reasons import Found, Reason
 from pymc_arm.estimation.steps import judge_steps
 from pymc_arm.estimation.unseen import judge_unseen
+from pymc_arm.estimation.updated import judge_update
 
 __all__ = ["Reason", "Report", "judge"]
 
@@ -157,8 +157,8 @@ def _find_reasons(facts: Facts) -> list[Found]:
         found += [_different_draws(facts), _few_draws(facts)]
     else:
         found += judge_given(facts.given)
-    if facts.carried is not None:
-        found += judge_carried(facts.carried)
+    if facts.update is not None:
+        found += judge_update(facts.update)
     if explored:
         found.append(_few_particles(facts))
     if facts.unseen is not None:

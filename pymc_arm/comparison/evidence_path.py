@@ -52,7 +52,9 @@ STEPS = (
 
 @dataclass(frozen=True)
 class EvidencePath:
-    """How log Z builds up, pooled over chains.
+    """How log Z builds up as the data come in, pooled over chains.
+
+    :func:`evidence_path` returns it.
 
     Attributes
     ----------
@@ -150,7 +152,7 @@ def evidence_path(
     backend: str | None = None,
     **sample_kwargs: Any,
 ) -> EvidencePath:
-    """Show how log Z builds up as the data comes in.
+    """Estimate how log Z builds up as the data come in.
 
     Parameters
     ----------

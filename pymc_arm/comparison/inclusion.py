@@ -38,19 +38,21 @@ BATCH = 8
 
 @dataclass(frozen=True)
 class Inclusion:
-    """What :func:`inclusion_probabilities` found.
+    """The probability of each predictor, and of subsets of predictors.
+
+    :func:`inclusion_probabilities` returns it.
 
     Attributes
     ----------
     table
         A row for each predictor: the ``probability`` that its coefficient is not zero, its
-        ``standard_error``, and the 95 % interval from ``low`` to ``high``, by the errors of the
-        Bayes factors, which have their draws in common and largely cancel, and what the subsets
-        that were not estimated may add.
+        ``standard_error``, and the 95 % interval from ``low`` to ``high``. The interval counts the
+        errors of the Bayes factors, which largely cancel since they use the same draws, and what
+        the subsets that were not estimated may add.
     subsets
         A row for each subset, the most probable first: the predictors in it, the
         ``log_bayes_factor`` against all predictors, its ``standard_error``, its ``probability``,
-        and whether it was ``estimated`` or is by a normal approximation.
+        and whether it was ``estimated``; if not, the Bayes factor is a normal approximation.
     """
 
     table: pd.DataFrame

@@ -71,7 +71,7 @@ class Report:
     ``status`` is ``"ok"``, ``"caution"`` (the error bar may be too small) or ``"failed"`` (the
     estimate should not be used). ``r_hat`` is the largest rank-normalised split R-hat of the
     returned draws, and ``effective_draws`` the smallest effective number of them; NaN where there
-    are no draws to tell. ``notes`` say what was done about things that needed doing.
+    are no draws. ``notes`` say what the run has corrected by itself.
     """
 
     status: Literal["ok", "caution", "failed"]

@@ -24,7 +24,7 @@ _registered: dict[str, "Family"] = {}
 
 
 class Match(NamedTuple):
-    """A family's answer: whether the model is of its kind, and why (or why not)."""
+    """A family's answer: whether the model is of its kind, and the reason in words."""
 
     accepted: bool
     reason: str
@@ -32,7 +32,13 @@ class Match(NamedTuple):
 
 @runtime_checkable
 class Family(Protocol):
-    """A kind of model with a path of its own."""
+    """A kind of model with a path of its own; :func:`register` has an example.
+
+    Attributes
+    ----------
+    name
+        By which ``family=`` and ``attrs["family"]`` call it.
+    """
 
     name: str
 
@@ -70,14 +76,27 @@ def register(family: Family) -> None:
 
 
 def unregister(name: str) -> None:
-    """Forget a family that :func:`register` made known."""
+    """Forget a family that :func:`register` made known.
+
+    Parameters
+    ----------
+    name
+        The name of the family; :func:`register` has an example.
+    """
     if name not in _registered:
         raise KeyError(f"No family {name!r} is registered; there are {sorted(_registered)}.")
     del _registered[name]
 
 
 def known_families() -> dict[str, Family]:
-    """Return all families by name: entry points first, registered ones last."""
+    """Return all families by name: entry points first, registered ones last.
+
+    Examples
+    --------
+    >>> import pymc_arm
+    >>> {"gpc", "rbm"} <= set(pymc_arm.known_families())
+    True
+    """
     return {**_installed(tuple(sys.path)), **_registered}
 
 

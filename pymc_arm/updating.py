@@ -1,4 +1,4 @@
-"""``update``: yesterday's result and today's model, which has more data."""
+"""``update``: a result of old data is carried to the same model with more data."""
 
 import functools
 import logging

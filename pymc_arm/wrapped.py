@@ -1,6 +1,6 @@
 """Results of models that another package has built on PyMC, in the form that it gives to its own.
 
-A ``bambi.Model`` holds a PyMC model, and Bambi centers predictors in it, so that the intercept of
+A ``bambi.Model`` holds a PyMC model, and Bambi centres predictors in it, so that the intercept of
 the PyMC model is not that of the formula. Bambi puts this right in the draws of its own samplers,
 and is asked here to do the same with ours; log Z is not touched by it. Bambi is never imported:
 what is asked is whether an object can be built and has a PyMC model inside.

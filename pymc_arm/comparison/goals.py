@@ -1,4 +1,4 @@
-"""What a comparison of many models is to find out, and which log Z stand in the way.
+"""What a comparison of many models is to find out, and which log Z are not known well enough.
 
 A goal is a set of numbers: differences of log Z between neighbours in the order, or sums of
 probabilities over groups of models. It says which of them are not known well enough, and how they

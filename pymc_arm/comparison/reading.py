@@ -1,4 +1,4 @@
-"""Log Z and its error, out of whatever a run has left behind."""
+"""Log Z and its error, read from the result of a run of this package or of PyMC."""
 
 import math
 from collections.abc import Mapping

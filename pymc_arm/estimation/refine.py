@@ -1,4 +1,4 @@
-"""A second, sharper estimate of log Z, and draws, from the particles that exploring leaves behind.
+"""A second, more precise estimate of log Z, and draws, from the final particles of exploring.
 
 The telescoping product carries the noise of every step. A density q fitted to the final cloud is
 one short step away from the posterior, and the optimal bridge between the two

@@ -2,7 +2,7 @@
 
 The old draws are all that is known of the posterior: particles go from there to the new one, and no
 particle starts anywhere else. So the verdict on the old result is part of that on the new one, and
-steps that the draws could not follow are a reason to start afresh.
+steps after which too few draws are effective are a reason to start afresh.
 """
 
 from collections.abc import Sequence

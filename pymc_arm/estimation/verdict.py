@@ -1,6 +1,6 @@
 """Can the number be trusted? A verdict on a finished run, with reasons.
 
-A log Z that is silently wrong is the failure this package exists to end. Every check compares two
+A log Z that is wrong without a sign of it is the worst failure. Every check compares two
 things that should agree: chains with each other, chains with their own predictions, the exploring
 estimate with the refined one, q with the posterior, and each step with what its particles can
 support. The draws of the posterior are judged as the number is.

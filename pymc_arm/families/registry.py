@@ -2,7 +2,7 @@
 
 A family looks at a ``pm.Model`` and says whether it is one of its kind; if so, it builds the path.
 Families come from the entry point group ``pymc_arm.families`` and from :func:`register`. One that
-raises is reported by name and passed over: a broken plugin must not take a user's run down.
+raises is reported by name and ignored: a broken plugin must not take a user's run down.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Coordinates that share no term can be drawn given all others, each from a grid of its own.
 
 Group effects, labels, missing values and the like are simple given what they depend on, however
-bent or bumpy all of them are together: then q of :mod:`pymc_arm.estimation.refine` need not know
-them.
+curved or multimodal their joint posterior is. Then q of :mod:`pymc_arm.estimation.refine` does not
+have them as coordinates.
 """
 
 import functools

@@ -1,6 +1,6 @@
 """A run that begins at the draws of an earlier one: from the posterior of old data to that of all.
 
-There are four ways, and the first that serves is taken.
+There are four methods, and the first that suffices is taken.
 
 1. *Weights.* Old draws are weighed by the likelihood of the new rows, and resampled. It takes an
    evaluation of the new rows at each draw, and no other. Copies are left, which the next update

@@ -1,4 +1,4 @@
-"""Hamiltonian dynamics in the space where the fitted Student-t is round.
+"""Hamiltonian dynamics in coordinates that the fitted Student-t whitens.
 
 Its gradients lead along ridges that a fitted covariance does not describe.
 """

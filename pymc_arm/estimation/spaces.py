@@ -16,11 +16,11 @@ from pymc_arm.estimation.estimate import Evidence
 __all__ = [
     "FullSpace",
     "HasDensity",
-    "HasLikelyParticles",
-    "HasPriorParticles",
+    "Hinted",
     "Refinable",
     "RefinementSpace",
     "Searchable",
+    "StartedElsewhere",
 ]
 
 
@@ -77,7 +77,7 @@ class Refinable(Protocol):
 
 
 @runtime_checkable
-class HasPriorParticles(Protocol):
+class StartedElsewhere(Protocol):
     """A path whose first distribution is not the prior, and which has prior draws all the same."""
 
     def prior_particles(self, rng: np.random.Generator, size: int) -> Any:
@@ -85,7 +85,7 @@ class HasPriorParticles(Protocol):
 
 
 @runtime_checkable
-class HasLikelyParticles(Protocol):
+class Hinted(Protocol):
     """A path that knows of places where modes may be."""
 
     @property

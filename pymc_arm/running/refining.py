@@ -16,11 +16,11 @@ from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
 from pymc_arm.estimation.modes import MOST_SUMMITS, Summit, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
 from pymc_arm.estimation.spaces import (
-    HasLikelyParticles,
-    HasPriorParticles,
+    Hinted,
     Refinable,
     RefinementSpace,
     Searchable,
+    StartedElsewhere,
 )
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import estimate_chains
@@ -85,8 +85,8 @@ def _search(
     rng = np.random.default_rng(0)
     prior = draw_prior(path, survey_size(space.work), rng)
     score = path.score if isinstance(path, Ladder) else None
-    walk = isinstance(path, HasPriorParticles)
-    likely = path.likely_particles if isinstance(path, HasLikelyParticles) else None
+    walk = isinstance(path, StartedElsewhere)
+    likely = path.likely_particles if isinstance(path, Hinted) else None
     cloud = path.join(clouds)
     return search_modes(space, prior, cloud, log_evidence, rng, score, walk=walk, likely=likely)
 
@@ -106,7 +106,7 @@ def _needs_no_fit(path: Path, chains: Sequence[Chain], particles: Any) -> bool:
 
 def draw_prior(path: Path, size: int, rng: np.random.Generator) -> Any:
     """Return prior draws, wherever the path itself starts."""
-    if isinstance(path, HasPriorParticles):
+    if isinstance(path, StartedElsewhere):
         return path.prior_particles(rng, size)
     return path.initialize(rng, size)[0]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_arm.estimation.spaces import FullSpace, HasPriorParticles, Refinable, Searchable
+from pymc_arm.estimation.spaces import FullSpace, Refinable, Searchable, StartedElsewhere
 
 
 class Line:
@@ -57,5 +57,5 @@ def test_points_are_particles_where_a_path_stores_them_so(path, same):
 def test_protocols_are_what_a_path_can_do():
     assert isinstance(Line(), Refinable)
     assert not isinstance(Line(), Searchable)
-    assert not isinstance(Line(), HasPriorParticles)
+    assert not isinstance(Line(), StartedElsewhere)
     assert not isinstance(object(), Refinable)

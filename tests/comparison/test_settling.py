@@ -1,4 +1,4 @@
-"""Many models: chains go to the models that can change the answer, and the answer is the exact one."""
+"""Many models: chains go to the models that can change the answer, and it is the exact one."""
 
 import os
 import signal

@@ -192,7 +192,7 @@ def group_members(groups: Mapping[str, Collection[str]], names: Sequence[str]) -
     """Return which models are in each group, (group, model)."""
     for label, group in groups.items():
         if isinstance(group, str):
-            raise TypeError(f"The group {label!r} is {group!r}: give a list of names of models.")
+            raise ValueError(f"The group {label!r} is {group!r}: give a list of names of models.")
         unknown = sorted(set(group) - set(names))
         if unknown:
             raise ValueError(f"The group {label!r} names {unknown}; the models are {list(names)}.")

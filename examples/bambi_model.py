@@ -15,7 +15,7 @@ def main(draws: int) -> None:
     data["y"] = 0.6 * data["x"] + rng.normal(size=40)
 
     # Bambi's own priors would follow the scale of the data and differ from model to model; a Bayes
-    # factor hangs on priors, so that they are better chosen.
+    # factor depends on priors, so that they are better chosen.
     priors = {
         "common": bambi.Prior("Normal", mu=0, sigma=1),
         "Intercept": bambi.Prior("Normal", mu=0, sigma=1),

@@ -1,7 +1,7 @@
 """Would another prior change the conclusion? Log Z over the widths of two priors, from one run.
 
 The eight schools again: are there differences between schools? The Bayes factor against complete
-pooling hangs on the prior of their spread, and less so on that of their mean.
+pooling depends on the prior of their spread, and less so on that of their mean.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""The moment at which a time limit ends, by a clock that nobody sets, and who looks at it.
+"""The moment at which a time limit ends, by the monotonic clock, and checks of it.
 
 Evaluations of a model look at it (:func:`check_deadline`), so that a limit ends whatever they are
 made for: fitting, a step, a bridge.

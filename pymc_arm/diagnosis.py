@@ -10,12 +10,12 @@ import xarray as xr
 
 from pymc_arm._compat import InferenceTree, get_group, set_attributes
 from pymc_arm.errors import TrustWarning, callers_level
-from pymc_arm.estimation.carried import Carried
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.facts import Facts
 from pymc_arm.estimation.given import GivenDraws
 from pymc_arm.estimation.steps import StepFacts
 from pymc_arm.estimation.unseen import Unseen
+from pymc_arm.estimation.updated import UpdateFacts
 from pymc_arm.estimation.verdict import Report, judge
 from pymc_arm.html import box, paragraph, table
 from pymc_arm.running.summary import RunSummary, read_number
@@ -168,7 +168,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         dimension=number.whole("dimension"),
         fewest_particles=number.whole("fewest_particles", 2 * number.whole("dimension")),
         given=_read_given(attributes, number, refined),
-        carried=_read_carried(attributes, number),
+        update=_read_update(attributes, number),
         flat=() if summary is None else summary.flat,
         unfinished="" if summary is None else _unfinished(summary, number),
     )
@@ -201,11 +201,11 @@ def _read_given(
     )
 
 
-def _read_carried(attributes: Mapping[str, Any], number: "_Numbers") -> Carried | None:
+def _read_update(attributes: Mapping[str, Any], number: "_Numbers") -> UpdateFacts | None:
     """Read what is known of an update, if it was one."""
     if "log_new_given_old" not in attributes:
         return None
-    return Carried(
+    return UpdateFacts(
         verdict=str(attributes.get("previous_verdict", "ok")),
         overlap=number("refine_overlap"),
         pareto_k=number("refine_pareto_k"),

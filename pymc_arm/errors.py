@@ -1,4 +1,4 @@
-"""What can go wrong, by name, so that users can catch or filter it."""
+"""Errors and warnings of this package, which users can catch or filter."""
 
 import inspect
 from typing import Any

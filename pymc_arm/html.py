@@ -1,7 +1,7 @@
 """Pieces of HTML that notebooks and reports show.
 
 A piece has no colours of its own for text and background: it takes those of the page, so that it
-can be read on a light page and on a dark one. Lines are a half transparent gray, which is seen on
+can be read on a light page and on a dark one. Lines are a half transparent grey, which is seen on
 both. Every value that comes in is escaped: names of models and variables are the user's.
 """
 

@@ -93,7 +93,9 @@ class ModelCall:
         chosen, _ = find_family(self.model, family)
         if chosen is None and family_kwargs:
             extra = dict(family_kwargs)
-            raise ValueError(f"family_kwargs={extra} is for models of a family; plan says why not.")
+            raise ValueError(
+                f"family_kwargs={extra} is for models of a family; plan says why this one is not."
+            )
         if chosen is not None and str(order) != "auto":
             remedy = "give family_kwargs={'order': ...}, or family='generic'"
             raise ValueError(f"order={order!r} is not for the family {chosen.name!r}: {remedy}.")

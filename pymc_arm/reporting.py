@@ -213,7 +213,7 @@ def _path_section(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TrustWarning)
             for seed, (name, model) in zip(seeds, models.items(), strict=True):
-                _log.info("Once more, one observation at a time: %s", name)
+                _log.info("Running again, one observation at a time: %s", name)
                 paths[name] = evidence_path(model, random_seed=seed, **options)
         caption = "How the evidence builds up, observation by observation"
         drawn = picture(caption, (7, 3.8), plots.plot_evidence_path, paths)

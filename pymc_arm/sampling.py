@@ -77,7 +77,7 @@ def sample(
     draws
         R, the number of particles of each chain, and of the posterior draws it returns.
     chains
-        The number of independent runs. Their Z-hat are averaged, and their spread is the error.
+        The number of independent runs. Their Z-hat are averaged, and their spread shows the error.
     cores
         How many chains run at the same time; by default as many as there are processors.
     random_seed
@@ -93,8 +93,8 @@ def sample(
     start
         ``"prior"``: particles start at prior draws, and variables and data come in step by step.
         ``"reference"``: they start at a density q that is fitted to the posterior by its gradient,
-        and go from there: far quicker where there are many data or variables. ``"auto"`` takes
-        the second where it pays; :func:`plan` says which and why.
+        which is far quicker with many data or variables. ``"auto"`` takes the second where it is
+        quicker; :func:`plan` says which and why.
     order
         ``"auto"``, ``"random"``, or a list of names and ``(name, index)`` pairs: the order in
         which variables come in. :func:`plan` shows it.
@@ -107,8 +107,9 @@ def sample(
     allocation, budget
         See :func:`sample_path`.
     refine
-        Whether to sharpen log Z by a bridge to a fitted density, where no two discrete variables
-        depend on each other. ``"auto"`` keeps the better of the two estimates.
+        Whether to estimate log Z a second time, by a bridge to a fitted density, and to search for
+        modes. ``"auto"`` does so where no two discrete variables depend on each other, and reports
+        the second estimate wherever it passes its checks.
     target_se
         Go on adding chains until the standard error of log Z is below this.
     time_limit
@@ -135,8 +136,8 @@ def sample(
     family_kwargs
         Options of the model's family.
     settings
-        ``"default"``: those that the path of the model has found best. ``"paper"``: those of the
-        paper, Algorithm 2 to the letter.
+        ``"default"``: those of the model's path. ``"paper"``: those of the paper, Algorithm 2 to
+        the letter.
     **more_settings
         Further fields of :class:`pymc_arm.Settings`: ``resampling``, ``move``, ...
 

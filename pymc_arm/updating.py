@@ -1,4 +1,4 @@
-"""``update``: yesterday's result and today's model, which has more data."""
+"""``update``: a result of old data is carried to the same model with more data."""
 
 import functools
 import logging
@@ -69,9 +69,10 @@ def update(
 ) -> InferenceTree:
     """Carry a result to a model with more data: new posterior draws, and the new log Z.
 
-    The draws of the old posterior are weighed by the likelihood of the new rows, resampled and
-    moved, in as many steps as it takes them to follow. log p(new | old) is measured by bridges over
-    these steps, and added to the old log Z. Adding a few rows costs less than a run on all of them.
+    The draws of the old posterior are weighted by the likelihood of the new rows and resampled. If
+    too few effective draws are left, they are shifted and scaled, drawn anew from a fitted density,
+    or moved in steps. log p(new | old) is added to the old log Z. Adding a few rows costs less than
+    a run on all of them.
 
     Parameters
     ----------

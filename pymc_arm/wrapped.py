@@ -1,6 +1,6 @@
 """Results of models that another package has built on PyMC, in the form that it gives to its own.
 
-A ``bambi.Model`` holds a PyMC model, and Bambi centers predictors in it, so that the intercept of
+A ``bambi.Model`` holds a PyMC model, and Bambi centres predictors in it, so that the intercept of
 the PyMC model is not that of the formula. Bambi puts this right in the draws of its own samplers,
 and is asked here to do the same with ours; log Z is not touched by it. Bambi is never imported:
 what is asked is whether an object can be built and has a PyMC model inside.
@@ -41,9 +41,9 @@ def finish_as_given(model: Any, result: InferenceTree) -> InferenceTree:
     if clean is None:
         if getattr(model, "center_predictors", False):
             warnings.warn(
-                f"{type(model).__name__} centers predictors, and this release of its package has "
-                "no way that is known here to undo it: intercepts in the posterior are those of "
-                "centered predictors. Log Z is not concerned.",
+                f"{type(model).__name__} centres predictors, and its package lacks the method that "
+                "undoes it: intercepts in the posterior are those of centred predictors. Log Z is "
+                "not affected.",
                 ArmWarning,
                 stacklevel=callers_level(),
             )

@@ -32,7 +32,7 @@ def test_facts_are_those_of_the_result(result):
     np.testing.assert_array_equal(read.explored_variances, larger)
     assert (read.chains, read.draws) == (4, 200)
     assert read.given is None
-    assert read.carried is None
+    assert read.update is None
     assert read.missed is None
     assert read.unfinished == ""
     assert read.steps.particles.shape == (4, 2)

@@ -1,6 +1,7 @@
 """The code in README and in the docs runs, and prints what they say; the reference is complete."""
 
 import contextlib
+import inspect
 import io
 import logging
 import re
@@ -87,6 +88,16 @@ def test_reference_has_every_public_name():
         named.update(module.__all__)
     missing = set(pymc_arm.__all__) - named - {"plots"}
     assert not missing, f"docs/reference.md lacks {sorted(missing)}"
+
+
+def test_every_public_function_has_an_example():
+    """Doctest runs them; a function may also name the one whose example has it."""
+    functions = {name: getattr(pymc_arm, name) for name in pymc_arm.__all__}
+    functions = {name: f for name, f in functions.items() if inspect.isfunction(f)}
+    with_example = {name for name, f in functions.items() if ">>>" in f.__doc__}
+    for name in functions.keys() - with_example:
+        named = set(re.findall(r":func:`(\w+)` has an example", functions[name].__doc__))
+        assert named & with_example, f"pymc_arm.{name} has no example"
 
 
 def test_links_between_pages_lead_somewhere():

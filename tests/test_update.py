@@ -17,7 +17,7 @@ import pymc_arm
 from pymc_arm import DrawsError, TrustWarning
 from pymc_arm._compat import get_group, load, make_tree
 from pymc_arm.comparison import read_evidence
-from pymc_arm.estimation.carried import Carried, judge_carried
+from pymc_arm.estimation.updated import UpdateFacts, judge_update
 from pymc_arm.running import updated, weighted
 
 OPTIONS = {"random_seed": 1, "progressbar": False, "cores": 1}
@@ -574,7 +574,7 @@ def test_what_speaks_against_an_update():
     good = {"verdict": "ok", "overlap": 0.8, "pareto_k": 0.1, "memory": 0.1, "survivors": 900.0}
 
     def checks(**facts):
-        found = judge_carried(Carried(**{**good, **facts}))
+        found = judge_update(UpdateFacts(**{**good, **facts}))
         return [(reason.check, severe) for reason, severe in (f for f in found if f)]
 
     assert not checks()

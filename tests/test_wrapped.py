@@ -72,7 +72,7 @@ def test_different_data_are_noticed(monkeypatch):
 def test_a_warning_where_centering_can_not_be_undone():
     wrapper = Wrapper()
     wrapper.center_predictors = True
-    with pytest.warns(pymc_arm.ArmWarning, match="Wrapper centers predictors"):
+    with pytest.warns(pymc_arm.ArmWarning, match="Wrapper centres predictors"):
         pymc_arm.sample(wrapper, **OPTIONS)
 
 

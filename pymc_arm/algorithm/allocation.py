@@ -1,4 +1,4 @@
-"""Theorem 1: how many particles each step deserves, and how sure a single run can be.
+"""Theorem 1: the best number of particles for each step, and the variance of a single run.
 
 With v_n the variance of W / E[W] under p_n, and independent particles, Var(log Z-hat) is
 sum v_n / R_n. Under a budget sum R_n = R_tot it is smallest at R_n proportional to sqrt(v_n), where

@@ -222,8 +222,8 @@ def run(
     particles
         R, the number of particles.
     counts
-        R_1, ..., R_{N-1}, when they are to differ and are known (Theorem 1); each step then
-        resamples to the next size. ``particles`` is ignored.
+        R_1, ..., R_{N-1}, if the numbers of particles are known beforehand (Theorem 1). Each step
+        then resamples to the next number, and ``particles`` is ignored.
     report
         Called with the :class:`Info` of each step.
     **settings
@@ -233,6 +233,16 @@ def run(
     -------
     Run
         With ``log_evidence``, the final ``state`` and the ``history`` of the steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_arm import run
+    >>> from pymc_arm.testing import GaussianChain
+    >>> path = GaussianChain([0.5, -1.0, 2.0])
+    >>> found = run(path, np.random.default_rng(1), particles=2000)
+    >>> bool(abs(found.log_evidence - path.exact_log_evidence) < 0.1), len(found.history)
+    (True, 2)
     """
     config = Settings.of(settings)
     start = particles if counts is None or len(counts) == 0 else int(counts[0])

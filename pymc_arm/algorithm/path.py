@@ -34,8 +34,8 @@ Position = Any
 class Moved(NamedTuple):
     """What a move returns: the particles, and the mean acceptance rate of its proposals.
 
-    ``autocorrelation`` is what they still remember of where they started, from zero to one, if the
-    path measures it.
+    ``autocorrelation`` is their correlation with where they started, from zero to one, if the path
+    measures it.
     """
 
     particles: Particles
@@ -76,7 +76,7 @@ def join(trees: list[Any]) -> Any:
 
 
 class Path(ABC):
-    """A sequence of unnormalised densities f_1, ..., f_N, and how to travel along it.
+    """A sequence of unnormalised densities f_1, ..., f_N, and the operations from one to the next.
 
     A position n stands for the distribution p_n. For most paths it is the integer n, from 1 to
     :attr:`length`; a path that chooses its steps as it goes may use any immutable value and
@@ -141,7 +141,7 @@ class Path(ABC):
         """
 
     def integration_error(self, proposal: Proposal, log_weights: np.ndarray) -> float:
-        """Return how far, in nats, log m_n may be off because of what ``smooth`` has not seen.
+        """Return how far, in nats, log m_n may be off because of mass that ``smooth`` has missed.
 
         That is a part of the mass that :meth:`augment` draws too seldom to correct for. The
         weights are normalised.

@@ -35,7 +35,7 @@ INSTEAD = {
     "quiet": "Use progressbar=False, and logging.getLogger('pymc').setLevel('WARNING').",
     "return_inference_data": "Use return_inferencedata=.",
     "seed": "Use random_seed=.",
-    "start": "Particles start at prior draws: leave it out.",
+    "start": "Particles start where the path says: leave it out.",
     "step": "Moves are chosen by the model: leave it out.",
     "target_accept": "Step sizes are found as the run goes: leave it out.",
     "trace": "Draws are returned; checkpoint= writes to disk what chains have done so far.",
@@ -65,8 +65,16 @@ class Settings:
     resampling
         ``"residual"``, ``"multinomial"``, ``"systematic"`` or ``"stratified"``.
     move
-        When ARM moves besides generating: ``"always"`` moves copies left by a resample before they
-        are smoothed; ``"adaptive"`` is the letter of Algorithm 2, which never does.
+        When ARM moves particles besides generating some: ``"always"`` moves copies that resampling
+        has left before they are smoothed; ``"adaptive"`` never does, as in Algorithm 2.
+
+    Examples
+    --------
+    >>> from pymc_arm import Settings
+    >>> Settings(threshold=0.9).minimum_fraction
+    0.9
+    >>> Settings.paper().move
+    'adaptive'
     """
 
     variant: Literal["rm", "arm", "anticipate", "reseed"] = "arm"

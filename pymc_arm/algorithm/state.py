@@ -20,8 +20,20 @@ __all__ = ["Batch", "Info", "Lineage", "ParticleSet", "Run", "State"]
 class State:
     """Weighted particles that target p_n, and the estimate of log Z_n.
 
-    ``ancestors`` numbers the distinct particles since the last move, so that copies share a
-    number; ``genealogy`` knows the founders of all particles since the start.
+    Attributes
+    ----------
+    position
+        n, or what stands for it on a path that chooses its steps.
+    particles, log_weights
+        The particles, and their normalised log-weights.
+    log_evidence
+        The estimate of log Z_n.
+    ancestors
+        The number of the particle that each one was at the last move: copies share a number.
+    genealogy
+        Which particles of the start these descend from.
+    step
+        How many steps have been taken.
     """
 
     position: Position
@@ -37,10 +49,30 @@ class State:
 class Info:
     """What happened in the step into p_n.
 
-    ``autocorrelation`` is what moved particles still remember, if the path measures it;
-    ``observations`` is how many came in with it, and ``observed`` the name of a single one.
-    ``integration_error`` is what :meth:`pymc_arm.Path.integration_error` says of it. ``log_ratios``
-    is log W of each particle, where the path keeps it.
+    Attributes
+    ----------
+    introduced
+        The name of what came in.
+    effective_fraction, first_effective_fraction
+        gamma at the end of the step, and before any particles were generated.
+    particles, rounds
+        R_n, the number of particles, and how often particles were generated.
+    log_increment, log_evidence
+        log m_n, and log Z_n.
+    increment_variance, predicted_variance
+        v_n of Theorem 1, and the variance of log m_n that follows from it.
+    acceptance_rate, kernel_calls
+        The mean acceptance rate of moves, NaN without any, and how many particles were moved.
+    resampled, distinct_fraction
+        Whether particles were resampled, and the share of them that are no copies of others.
+    observations, observed
+        How many observations came in, and the name of a single one.
+    autocorrelation
+        The correlation of moved particles with where they started, if the path measures it.
+    integration_error
+        What :meth:`pymc_arm.Path.integration_error` says of the step.
+    log_ratios
+        log W of each particle, if the path keeps it.
     """
 
     introduced: str
@@ -65,7 +97,17 @@ class Info:
 
 @dataclass(frozen=True)
 class Run:
-    """The end of a run, and its history."""
+    """The end of a run, and its history.
+
+    Attributes
+    ----------
+    state
+        The particles at p_N, and log Z.
+    history
+        The :class:`Info` of each step.
+    positions
+        The positions that were passed, the first one included.
+    """
 
     state: State
     history: tuple[Info, ...]

@@ -176,7 +176,7 @@ def average_predictions(
         rows = rng.choice(size, count, replace=count > size)
         seed = int(rng.integers(2**31))
         # A model without a share is asked for one draw all the same: whether it fits the others
-        # must not hang on the seed.
+        # must not depend on the seed.
         chosen = rows if count else np.zeros(1, dtype=int)
         found = _predict(results[name], known[name], data or {}, coords, chosen, seed)
         parts[name] = found.isel(sample=slice(0, count))

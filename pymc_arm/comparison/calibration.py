@@ -150,7 +150,9 @@ def seed_of(
             try:
                 return [int(part) for part in read_manifest(file).parts["random_seed"]]
             except (KeyError, TypeError) as error:
-                raise CheckpointError(f"{file} is not of simulations.") from error
+                raise CheckpointError(
+                    f"{file} is not of simulations. Choose another directory as checkpoint=."
+                ) from error
         return [int(np.random.SeedSequence().generate_state(1)[0])]
     try:
         np.random.default_rng(random_seed)

@@ -33,7 +33,9 @@ __all__ = ["Design", "design"]
 
 @dataclass(frozen=True)
 class Design:
-    """What :func:`design` found.
+    """Bayes factors of simulated data, by sample size.
+
+    :func:`design` returns it.
 
     Attributes
     ----------
@@ -44,6 +46,15 @@ class Design:
         The Bayes factor from which on evidence counts as strong.
     failed
         How many simulations had a run that failed; they are left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pymc_arm import Design
+    >>> rows = [(20, "a", 1.0), (20, "b", 2.0), (80, "a", 3.0), (80, "b", 4.0)]
+    >>> factors = pd.DataFrame(rows, columns=["n", "truth", "log_bayes_factor"])
+    >>> Design(factors).smallest_n(0.8)
+    80
     """
 
     factors: pd.DataFrame

@@ -52,7 +52,9 @@ STEPS = (
 
 @dataclass(frozen=True)
 class EvidencePath:
-    """How log Z builds up, pooled over chains.
+    """How log Z builds up as the data come in, pooled over chains.
+
+    :func:`evidence_path` returns it.
 
     Attributes
     ----------
@@ -150,7 +152,7 @@ def evidence_path(
     backend: str | None = None,
     **sample_kwargs: Any,
 ) -> EvidencePath:
-    """Show how log Z builds up as the data comes in.
+    """Estimate how log Z builds up as the data come in.
 
     Parameters
     ----------
@@ -323,7 +325,10 @@ def _read(result: InferenceTree) -> EvidencePath:
         after.append(running[ends])
         before.append(np.concatenate([[first], running[ends[:-1]]])[: len(ends)])
     if labels is None:
-        raise ValueError("Every chain ended with log Z = -inf: there is no evidence to show.")
+        raise ValueError(
+            "Every chain ended with log Z = -inf: there is no evidence to show. The data are "
+            "impossible under the model, or more draws are needed."
+        )
     chains = history.sizes["chain"]
     pooled, pooled_before = _pool(after, chains), _pool(before, chains)
     return EvidencePath(

@@ -42,20 +42,27 @@ SCALES: dict[str, tuple[str, tuple[tuple[float, str], ...]]] = {
 
 @dataclass(frozen=True)
 class BayesFactor:
-    """The evidence of one model over that of another, with its error, in logs.
+    """The Bayes factor of one model against another, with its error, in natural logarithms.
 
     Attributes
     ----------
     log
         The log Bayes factor of ``first`` against ``second``.
     standard_error, degrees_of_freedom
-        Of ``log``; the errors of both models are in it.
+        The standard error of ``log``, from the errors of both models, and its degrees of freedom.
     first, second
         The names of the models.
     log_prior_odds
-        Of ``first`` against ``second``.
+        The log prior odds of ``first`` against ``second``.
     scale
-        The scale of :meth:`strength`, a key of :data:`SCALES`.
+        The scale of :meth:`strength`: ``"kass-raftery"`` or ``"jeffreys"``.
+
+    Examples
+    --------
+    >>> from pymc_arm import BayesFactor
+    >>> factor = BayesFactor(3.0, 0.1, 6, "a", "b")
+    >>> round(factor.value), round(factor.probability, 2), factor.settled
+    (20, 0.95, True)
     """
 
     log: float

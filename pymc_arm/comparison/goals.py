@@ -1,4 +1,4 @@
-"""What a comparison of many models is to find out, and which log Z stand in the way.
+"""What a comparison of many models is to find out, and which log Z are not known well enough.
 
 A goal is a set of numbers: differences of log Z between neighbours in the order, or sums of
 probabilities over groups of models. It says which of them are not known well enough, and how they
@@ -191,7 +191,9 @@ def make_goal(
 def group_members(groups: Mapping[str, Collection[str]], names: Sequence[str]) -> np.ndarray:
     """Return which models are in each group, (group, model)."""
     for label, group in groups.items():
+        if isinstance(group, str):
+            raise ValueError(f"The group {label!r} is {group!r}: give a list of names of models.")
         unknown = sorted(set(group) - set(names))
-        if unknown or isinstance(group, str):
-            raise ValueError(f"The group {label!r} has {unknown or group!r}, which are no models.")
+        if unknown:
+            raise ValueError(f"The group {label!r} names {unknown}; the models are {list(names)}.")
     return np.array([[name in set(group) for name in names] for group in groups.values()])

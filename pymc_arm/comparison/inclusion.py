@@ -38,19 +38,21 @@ BATCH = 8
 
 @dataclass(frozen=True)
 class Inclusion:
-    """What :func:`inclusion_probabilities` found.
+    """The probability of each predictor, and of subsets of predictors.
+
+    :func:`inclusion_probabilities` returns it.
 
     Attributes
     ----------
     table
         A row for each predictor: the ``probability`` that its coefficient is not zero, its
-        ``standard_error``, and the 95 % interval from ``low`` to ``high``, by the errors of the
-        Bayes factors, which have their draws in common and largely cancel, and what the subsets
-        that were not estimated may add.
+        ``standard_error``, and the 95 % interval from ``low`` to ``high``. The interval counts the
+        errors of the Bayes factors, which largely cancel since they use the same draws, and what
+        the subsets that were not estimated may add.
     subsets
         A row for each subset, the most probable first: the predictors in it, the
         ``log_bayes_factor`` against all predictors, its ``standard_error``, its ``probability``,
-        and whether it was ``estimated`` or is by a normal approximation.
+        and whether it was ``estimated``; if not, the Bayes factor is a normal approximation.
     """
 
     table: pd.DataFrame
@@ -184,7 +186,7 @@ def inclusion_probabilities(
 def _find_vector(model: pm.Model, path: ModelPath, variable: str) -> VariableSlice:
     slots = {slot.name: slot for slot in path.plan.layout.slots}
     if variable not in slots:
-        raise ValueError(f"variable={variable!r} is not a free one. Those are {list(slots)}.")
+        raise ValueError(f"variable={variable!r} is not a free variable. Those are {list(slots)}.")
     slot = slots[variable]
     if len(slot.shape) != 1 or slot.size > MOST_PREDICTORS:
         raise ValueError(
@@ -199,7 +201,10 @@ def _find_vector(model: pm.Model, path: ModelPath, variable: str) -> VariableSli
             "their support."
         )
     if _terms(path, slot) is None:
-        raise ValueError(f"The prior of {variable!r} is not a sum over its elements.")
+        raise ValueError(
+            f"The log-prior of {variable!r} is not a sum over its elements: give them independent "
+            "priors, such as those of pm.Normal."
+        )
     return slot
 
 

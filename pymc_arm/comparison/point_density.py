@@ -1,7 +1,7 @@
 """The posterior density of some variables at a point, from draws and from the joint density.
 
 A histogram of the draws says little about the posterior density in the tail, so the density of the
-model is asked instead. With q the joint density, psi the other variables, psi' = a + D (psi - B
+model is used instead. With q the joint density, psi the other variables, psi' = a + D (psi - B
 delta) for any shift a, diagonal matrix D and matrix B, and w any density,
 
     p(delta_0 | y) = E[ w(delta) |D| q(delta_0, psi') / q(delta, psi) | y ].
@@ -59,7 +59,7 @@ class NestedRatio:
         The Pareto k of the weights.
     weights
         What is averaged at each draw, relative to the average: errors of several ratios by the same
-        draws hang together as these do.
+        draws are correlated as these are.
     """
 
     estimate: Evidence
@@ -117,7 +117,9 @@ def _parts(points: np.ndarray) -> int:
     chains = int(points.shape[0])
     if points.shape[0] * points.shape[1] < FEWEST_EFFECTIVE:
         size = points.shape[0] * points.shape[1]
-        raise DrawsError(f"There are {size} draws: {FEWEST_EFFECTIVE} or more are needed.")
+        raise DrawsError(
+            f"There are {size} draws: {FEWEST_EFFECTIVE} or more are needed. Draw more."
+        )
     return PARTS if chains == 1 else min(chains, 2 * PARTS)
 
 

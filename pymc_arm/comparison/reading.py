@@ -1,4 +1,4 @@
-"""Log Z and its error, out of whatever a run has left behind."""
+"""Log Z and its error, read from the result of a run of this package or of PyMC."""
 
 import math
 from collections.abc import Mapping
@@ -62,7 +62,9 @@ def read_evidence(result: InferenceTree | Evidence) -> Evidence:
         chains = get_group(result, "posterior").sizes.get("chain")
     values = _chain_values(statistics["log_marginal_likelihood"].values, chains)
     if not values:
-        raise ValueError("sample_stats.log_marginal_likelihood holds nothing but NaN.")
+        raise ValueError(
+            "sample_stats.log_marginal_likelihood holds nothing but NaN: run the model again."
+        )
     return pool(values, [math.inf] * len(values))
 
 

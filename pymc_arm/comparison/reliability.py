@@ -27,22 +27,34 @@ BAND_DRAWS, BAND_SEED = 4000, 20230101
 
 @dataclass(frozen=True)
 class Calibration:
-    """What :func:`calibrate` found.
+    """Simulations of models, and whether their posterior probabilities are calibrated.
+
+    :func:`calibrate` returns it.
 
     Attributes
     ----------
     names
-        Of the models.
+        The names of the models.
     prior
-        Their prior probabilities.
+        The prior probabilities of the models.
     truth
-        The place of the true model of each simulation.
+        The index of the true model in each simulation.
     log_evidence
         Log Z, (simulation, model).
     standard_error
-        Of log Z, (simulation, model).
+        The standard errors of log Z, (simulation, model).
     runs
         The simulations one by one, with second runs, verdicts and times.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pymc_arm import Calibration
+    >>> log_z = np.array([[-1.0, -3.0], [-2.0, -1.0]])
+    >>> equal, zero = np.array([0.5, 0.5]), np.zeros((2, 2))
+    >>> found = Calibration(("a", "b"), equal, np.array([0, 1]), log_z, zero)
+    >>> found.probabilities.round(2).tolist()
+    [[0.88, 0.12], [0.27, 0.73]]
     """
 
     names: tuple[str, ...]

@@ -1,7 +1,8 @@
-"""How much log Z, and so a Bayes factor, hangs on a prior.
+"""How much log Z, and so a Bayes factor, depends on a prior.
 
 With another prior p' for a variable, Z' / Z is the posterior mean of p' / p: no new run is needed,
-as long as the posterior draws speak for p' as well. Where they do not, the table says so.
+as long as there are enough posterior draws where the posterior under p' is. The table says whether
+there are.
 """
 
 from collections.abc import Mapping

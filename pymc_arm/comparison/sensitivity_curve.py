@@ -30,18 +30,30 @@ __all__ = ["SensitivityCurve", "scale_prior", "sensitivity_curve"]
 
 @dataclass(frozen=True)
 class SensitivityCurve:
-    """What :func:`sensitivity_curve` found.
+    """A Bayes factor over the scale of a prior.
+
+    :func:`sensitivity_curve` returns it.
 
     Attributes
     ----------
     variable
-        Whose prior was scaled.
+        The variable whose prior was scaled.
     table
         A row for each ``scale`` in ascending order: ``log_bayes_factor`` of the model against the
         other one, its ``standard_error`` and ``degrees_of_freedom``, and ``run_at``, the scale of
-        the run whose draws were used: the same one, if it was run itself.
+        the run whose draws were used: the same one, if the model was run at that scale.
     first, second
         The names of the models.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from pymc_arm import SensitivityCurve
+    >>> columns = ["scale", "log_bayes_factor", "standard_error", "degrees_of_freedom", "run_at"]
+    >>> rows = [(1.0, 2.0, 0.1, 10, 1.0), (4.0, -2.0, 0.1, 10, 4.0)]
+    >>> curve = SensitivityCurve("x", pd.DataFrame(rows, columns=columns))
+    >>> [round(flip, 1) for flip in curve.flips]
+    [2.0]
     """
 
     variable: str
@@ -167,8 +179,8 @@ def sensitivity_curve(
     ... )
     >>> curve.table["log_bayes_factor"].round(1).tolist()
     [1.2, 1.8, 0.5, -0.2]
-    >>> [round(flip) for flip in curve.flips]
-    [16]
+    >>> [round(flip, -1) for flip in curve.flips]  # exactly 16.8
+    [20.0]
     """
     model = find_model(model)
     name, factors = _check(model, scales)

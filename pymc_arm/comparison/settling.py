@@ -1,4 +1,4 @@
-"""Many models with least effort: chains go to the models on which the answer hangs.
+"""Many models with least effort: chains go to the models that can change the answer.
 
 Theorem 1 gives particles to the steps of a path in proportion to the standard deviation that each
 of them adds to log Z. The same thought one level up: the answer is a set of numbers, differences of

@@ -1,4 +1,4 @@
-"""Climbs to the summits of a log-density, from many points at once."""
+"""Optimisations (climbs) to the modes of a log-density, from many points at once."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ ITERATIONS = 120
 # those that have arrived. At most 6 of 2100 rest on a saddle for so long and then rise by more than
 # 0.01 (the pairs of ``benchmarks model-pairs``); if they had to gain every ten steps it were 16.
 SMALLEST_GAIN = 1e-3
-PATIENCE = 10
+STEPS_BETWEEN_CHECKS = 10
 
 
 def differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -35,9 +35,9 @@ def climb(
     *,
     by_row: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Climb from all points at once, by the signs of the gradient (Riedmiller's Rprop).
+    """Maximise from all points at once, by the signs of the gradient (Riedmiller's Rprop).
 
-    Signs do not care for the scale of a mode, which may be a thousandth of the prior's.
+    Signs do not depend on the scale of a mode, which may be a thousandth of the prior's.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def climb(
     going = np.arange(len(starts))
     known = (going,) if by_row else ()
     points, heights = starts.copy(), log_density(starts, *known)
-    ends, summits = points.copy(), heights.copy()
+    ends, highest = points.copy(), heights.copy()
     step = np.tile(0.1 * scale, (len(starts), 1))
     previous = np.zeros_like(points)
     reached, rested = heights, np.zeros(len(starts), bool)
@@ -80,8 +80,8 @@ def climb(
         heights = np.where(better, new_heights, heights)
         step = np.where(better[:, None], step, 0.5 * step)
         previous = np.where(better[:, None], sign, 0.0)
-        if number % PATIENCE == 0:
-            ends[going], summits[going] = points, heights
+        if number % STEPS_BETWEEN_CHECKS == 0:
+            ends[going], highest[going] = points, heights
             resting = ~(heights - reached > SMALLEST_GAIN)
             if np.all(resting):
                 break
@@ -94,4 +94,4 @@ def climb(
                 # A density that is estimated by draws has other errors in other rows.
                 heights = log_density(points, *known)
             reached, rested = heights, resting[kept]
-    return ends, summits
+    return ends, highest

@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pymc_arm.estimation.carried import Carried
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.estimation.given import GivenDraws
 from pymc_arm.estimation.steps import StepFacts
 from pymc_arm.estimation.unseen import Unseen
+from pymc_arm.estimation.updated import UpdateFacts
 
 __all__ = ["Facts"]
 
@@ -54,7 +54,7 @@ class Facts:
         How many a chain needs, so that what moves and fits learn from them can be relied on.
     given
         What is known of draws that were given, if they were.
-    carried
+    update
         What is known of an update of an earlier result, if it was one.
     flat
         Data whose density is the same wherever the run has looked.
@@ -93,7 +93,7 @@ class Facts:
     dimension: int = 0
     fewest_particles: int = 0
     given: GivenDraws | None = None
-    carried: Carried | None = None
+    update: UpdateFacts | None = None
     flat: tuple[str, ...] = ()
     unfinished: str = ""
 

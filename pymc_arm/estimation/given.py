@@ -165,9 +165,9 @@ def _refuted(given: GivenDraws) -> Found:
     )
     reason = Reason(
         "refuted",
-        f"The draws are not of this posterior, by draws of q that cover them: {where}.",
-        "They may be of another model or of other data, or chains may not have mixed. Draws of q "
-        "have the last word.",
+        f"Draws of q, which cover the given draws, contradict them: {where}.",
+        "They may be of another model or of other data, or chains may not have mixed. log Z is "
+        "estimated by draws of q.",
         variables=(given.shift_variable,) if given.shift_variable else (),
     )
     return reason, given.shift > max(SEVERE_SHIFT, limit) and not given.refuted

@@ -1,10 +1,10 @@
 """A bridge over every step of a path from q to the posterior: p_beta ~ q^(1 - beta) f^beta.
 
-Where q and the posterior hardly meet, no single bridge joins them. The particles that travelled
-from one to the other have left draws of every distribution between. The path weighs each step from
-below, by draws of the wider distribution alone, and what those do not reach is missing: the
-estimate is low. Here each step is measured from both sides, by the optimal bridge between two
-neighbours (Bennett, 1976). It takes no evaluation that the path has not made.
+Where q and the posterior hardly overlap, no single bridge joins them. The particles that went from
+one to the other have left draws of every distribution between. The path weighs each step by draws
+of the wider distribution alone, and what those do not reach is missing: the estimate is low. Here
+each step is measured from both sides, by the optimal bridge between two neighbours (Bennett, 1976).
+It takes no evaluation that the path has not made.
 """
 
 from collections.abc import Sequence

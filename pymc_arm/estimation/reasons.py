@@ -7,7 +7,17 @@ __all__ = ["Found", "Reason"]
 
 @dataclass(frozen=True)
 class Reason:
-    """One thing that is not as it should be."""
+    """One reason for a verdict that is not ``"ok"``.
+
+    Attributes
+    ----------
+    check
+        The name of the check that failed, such as ``"spread"``.
+    message, advice
+        What was found, and what to do, as sentences.
+    steps, variables
+        The numbers of the steps, and the names of the variables, where it was found.
+    """
 
     check: str
     message: str

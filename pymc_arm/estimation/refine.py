@@ -1,4 +1,4 @@
-"""A second, sharper estimate of log Z, and draws, from the particles that exploring leaves behind.
+"""A second, more precise estimate of log Z, and draws, from the final particles of exploring.
 
 The telescoping product carries the noise of every step. A density q fitted to the final cloud is
 one short step away from the posterior, and the optimal bridge between the two
@@ -96,9 +96,10 @@ def refine_chains(
         (own,) = founders
         order = np.argsort(generators[0].permutation(own.max() + 1)[own], kind="stable")
         parts = np.split(order, [len(order) // 2])
-        halves, kin = [select(clouds[0], part) for part in parts], [own[part] for part in parts]
+        halves = [select(clouds[0], part) for part in parts]
+        families = [own[part] for part in parts]
         two = refine_chains(
-            spaces, halves, generators[0].spawn(2), kin, map_fn, summits, log_evidence
+            spaces, halves, generators[0].spawn(2), families, map_fn, summits, log_evidence
         )
         return [_join_halves(two)]
     some = _thin(clouds, *spaces[0].points(clouds[0]).shape)

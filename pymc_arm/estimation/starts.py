@@ -1,6 +1,6 @@
-"""Where the search for modes begins to climb.
+"""Where the optimisations (climbs) of the search for modes begin.
 
-A climb ends at the summit in whose basin it began, and the basin of a narrow mode is small. So many
+A climb ends at the mode in whose basin it began, and the basin of a narrow mode is small. So many
 points are looked at and few are climbed from: prior draws that stand out, and the maxima along
 lines through the particles, on which modes of exchangeable coordinates lie.
 """

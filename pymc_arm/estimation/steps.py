@@ -30,7 +30,7 @@ def judge_steps(steps: StepFacts) -> list[Found]:
 
 
 def _weak_steps(steps: StepFacts) -> Found:
-    """Find steps that hung on a few particles, even after generating more."""
+    """Find steps with few effective particles, even after generating more."""
     effective = steps.effective_fraction * steps.particles
     weak = (steps.effective_fraction < SMALLEST_FRACTION) & (effective < 50)
     if not weak.any():
@@ -39,8 +39,8 @@ def _weak_steps(steps: StepFacts) -> Found:
     names = _names(steps, weak)
     reason = Reason(
         "weak steps",
-        f"{len(numbers)} step(s) hung on few particles, the worst on {np.nanmin(effective):.0f}: "
-        f"{', '.join(names[:3])}.",
+        f"{len(numbers)} step(s) had few effective particles, the worst "
+        f"{np.nanmin(effective):.0f}: {', '.join(names[:3])}.",
         "Use more draws, another order of the variables, or a larger max_rounds.",
         tuple(int(step) for step in numbers),
         names,

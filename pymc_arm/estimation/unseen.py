@@ -96,8 +96,8 @@ def _lack(unseen: Unseen, standard_error: float) -> Found:
         return None
     reason = Reason(
         "unseen",
-        f"Runs back to the start show that up to {100 * unseen.share:.0f} % of Z hangs on "
-        f"log-weights that so few particles are not expected to see: log Z may be low by "
+        f"Runs back to the start show that up to {100 * unseen.share:.0f} % of Z comes from "
+        "log-weights too rare for this number of particles: log Z may be low by "
         f"{unseen.lack:.2f}, and its standard error is {standard_error:.2f}.",
         "Use more draws, or a threshold nearer to one; give training data, if there are any.",
     )
@@ -109,8 +109,8 @@ def _elsewhere(unseen: Unseen) -> Found:
         return None
     reason = Reason(
         "elsewhere",
-        f"Chains that began elsewhere ended, {100 * unseen.elsewhere:.0f} % of them, where hardly "
-        "any particle comes: whether there is mass, nobody knows.",
+        f"{100 * unseen.elsewhere:.0f} % of the chains that did not begin at particles ended where "
+        "hardly any particle comes; how much of Z is there is not known.",
         "Use more draws, and compare the draws with data, if there are any.",
     )
     return reason, False

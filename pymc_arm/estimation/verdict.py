@@ -1,6 +1,6 @@
 """Can the number be trusted? A verdict on a finished run, with reasons.
 
-A log Z that is silently wrong is the failure this package exists to end. Every check compares two
+A log Z that is wrong without a sign of it is the worst failure. Every check compares two
 things that should agree: chains with each other, chains with their own predictions, the exploring
 estimate with the refined one, q with the posterior, and each step with what its particles can
 support. The draws of the posterior are judged as the number is.
@@ -13,7 +13,6 @@ import numpy as np
 import scipy
 
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
-from pymc_arm.estimation.carried import judge_carried
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K, largest_sound_r_hat
 from pymc_arm.estimation.estimate import disagreement_limit
 from pymc_arm.estimation.facts import Facts
@@ -21,6 +20,7 @@ from pymc_arm.estimation.given import judge_given
 from pymc_arm.estimation.reasons import Found, Reason
 from pymc_arm.estimation.steps import judge_steps
 from pymc_arm.estimation.unseen import judge_unseen
+from pymc_arm.estimation.updated import judge_update
 
 __all__ = ["Reason", "Report", "judge"]
 
@@ -71,7 +71,7 @@ class Report:
     ``status`` is ``"ok"``, ``"caution"`` (the error bar may be too small) or ``"failed"`` (the
     estimate should not be used). ``r_hat`` is the largest rank-normalised split R-hat of the
     returned draws, and ``effective_draws`` the smallest effective number of them; NaN where there
-    are no draws to tell. ``notes`` say what was done about things that needed doing.
+    are no draws. ``notes`` say what the run has corrected by itself.
     """
 
     status: Literal["ok", "caution", "failed"]
@@ -118,8 +118,8 @@ def _notes(facts: Facts) -> tuple[str, ...]:
         )
     if facts.refuted:
         return (
-            "Particles had the wrong shares of the posterior; draws of q, which reaches all of "
-            "them, have the last word.",
+            "Particles had the wrong shares of the posterior; log Z is estimated by draws of q, "
+            "which reaches all of them.",
         )
     return ()
 
@@ -157,8 +157,8 @@ def _find_reasons(facts: Facts) -> list[Found]:
         found += [_different_draws(facts), _few_draws(facts)]
     else:
         found += judge_given(facts.given)
-    if facts.carried is not None:
-        found += judge_carried(facts.carried)
+    if facts.update is not None:
+        found += judge_update(facts.update)
     if explored:
         found.append(_few_particles(facts))
     if facts.unseen is not None:
@@ -235,7 +235,7 @@ def _unconfirmed(facts: Facts) -> Found:
     if facts.overlap < SMALLEST_OVERLAP:
         cause = f"q and the posterior overlap by {facts.overlap:.2g}"
     elif facts.pareto_k >= LARGEST_PARETO_K:
-        cause = f"a few draws decide the bridge (Pareto k is {facts.pareto_k:.2f})"
+        cause = f"a few draws dominate the bridge (Pareto k is {facts.pareto_k:.2f})"
     else:
         cause = "refined chains contradict each other"
     reason = Reason(
@@ -320,7 +320,7 @@ def _few_draws(facts: Facts) -> Found:
     reason = Reason(
         "few draws",
         f"The {asked} draws of the posterior are worth {facts.effective:.0f} independent ones.",
-        "Their means are rough, and their tails unknown: use more draws or chains.",
+        "Their means are imprecise, and their tails unknown: use more draws or chains.",
     )
     return reason, False
 

@@ -1,6 +1,6 @@
-"""Walks from dispersed points: what they settle in and no climb ends at.
+"""Short Hamiltonian trajectories (walks) that find what optimisations do not.
 
-A wide part of the posterior around or beside a narrow one has no summit of its own, and particles
+A wide part of the posterior around or beside a narrow mode has no maximum of its own, and particles
 that start at a fitted density may never meet it. A Markov chain that starts far away does: where
 the wide part is, it stays. So a few short Hamiltonian chains start from prior draws, and where they
 settle away from all particles, their points make a component of q, which draws of q then weigh.

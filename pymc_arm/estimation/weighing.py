@@ -1,7 +1,7 @@
-"""What a summit of the posterior weighs, against what its particles say.
+"""The mass of a mode (summit) of the posterior, compared with its share of the particles.
 
-Laplace's method gives the mass of a summit, and draws of a density around it correct that where it
-is off. A summit with a good part of Z and without its part of the particles is missed.
+Laplace's method gives the mass of a mode, and draws of a density around it correct that where it is
+off. A mode with a good part of Z and without its part of the particles is missed.
 """
 
 from dataclasses import dataclass, field, replace

@@ -2,7 +2,7 @@
 
 A family looks at a ``pm.Model`` and says whether it is one of its kind; if so, it builds the path.
 Families come from the entry point group ``pymc_arm.families`` and from :func:`register`. One that
-raises is reported by name and passed over: a broken plugin must not take a user's run down.
+raises is reported by name and ignored: a broken plugin must not take a user's run down.
 """
 
 import functools
@@ -24,7 +24,7 @@ _registered: dict[str, "Family"] = {}
 
 
 class Match(NamedTuple):
-    """A family's answer: whether the model is of its kind, and why (or why not)."""
+    """A family's answer: whether the model is of its kind, and the reason in words."""
 
     accepted: bool
     reason: str
@@ -32,7 +32,13 @@ class Match(NamedTuple):
 
 @runtime_checkable
 class Family(Protocol):
-    """A kind of model with a path of its own."""
+    """A kind of model with a path of its own; :func:`register` has an example.
+
+    Attributes
+    ----------
+    name
+        By which ``family=`` and ``attrs["family"]`` call it.
+    """
 
     name: str
 
@@ -70,14 +76,27 @@ def register(family: Family) -> None:
 
 
 def unregister(name: str) -> None:
-    """Forget a family that :func:`register` made known."""
+    """Forget a family that :func:`register` made known.
+
+    Parameters
+    ----------
+    name
+        The name of the family; :func:`register` has an example.
+    """
     if name not in _registered:
         raise KeyError(f"No family {name!r} is registered; there are {sorted(_registered)}.")
     del _registered[name]
 
 
 def known_families() -> dict[str, Family]:
-    """Return all families by name: entry points first, registered ones last."""
+    """Return all families by name: entry points first, registered ones last.
+
+    Examples
+    --------
+    >>> import pymc_arm
+    >>> {"gpc", "rbm"} <= set(pymc_arm.known_families())
+    True
+    """
     return {**_installed(tuple(sys.path)), **_registered}
 
 
@@ -141,7 +160,7 @@ def _ask(family: Family, model: pm.Model) -> Match:
 
 def _report(name: str, what: str, error: Exception) -> None:
     warnings.warn(
-        f"The model family {name!r} {what} and is passed over: {type(error).__name__}: {error}",
+        f"The model family {name!r} {what} and is ignored: {type(error).__name__}: {error}",
         ArmWarning,
         stacklevel=callers_level(),
     )

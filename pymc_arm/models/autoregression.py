@@ -1,4 +1,4 @@
-"""The CAR and ICAR priors of PyMC as what they are: normal, with a known precision matrix Q.
+"""The CAR and ICAR priors of PyMC as normal densities with a known precision matrix Q.
 
 PyMC draws a CAR vector as Q^-1 z, which has covariance Q^-2, and an ICAR vector not at all; its
 densities lack constants, which log Z must not. With W the neighbours and D their number, a CAR

@@ -1,6 +1,6 @@
 """Draws of Bambi, as the PyMC model behind it has them.
 
-Bambi tidies its draws up: the intercept is moved to where predictors that it has centred are zero,
+Bambi changes its draws: the intercept is moved to where predictors that it has centred are zero,
 and standardised group effects are left out. Neither is what the model that was sampled calls by
 these names, so both are undone. Nothing is imported from Bambi.
 """

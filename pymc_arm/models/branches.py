@@ -1,4 +1,4 @@
-"""Where the branches of a mixture that a model's log-density takes have their summits.
+"""The modes of the summands (branches) of a log-density that is a mixture.
 
 A density that is a sum of several, log(exp(a) + exp(b)), has a narrow mode that nothing outside of
 it shows: far away the wider branch is larger, and climbs, walks and prior draws see that alone. But

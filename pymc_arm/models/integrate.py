@@ -22,7 +22,7 @@ from pymc_arm.models.support import Support
 __all__ = [
     "Conditional",
     "Grid",
-    "Reference",
+    "PriorRange",
     "continuous_log_density",
     "discrete_log_probability",
     "draw_continuous",
@@ -49,7 +49,7 @@ LARGEST_INFINITE = 64
 FIRST_VALUES = 25
 
 
-class Reference(NamedTuple):
+class PriorRange(NamedTuple):
     """Where the prior draws of a coordinate lie.
 
     ``nodes`` are quantiles of (x - center) / scale; ``bound`` is the largest absolute value of x.
@@ -61,7 +61,7 @@ class Reference(NamedTuple):
     nodes: np.ndarray
 
     @classmethod
-    def of(cls, draws: np.ndarray, bound: float = np.inf) -> "Reference":
+    def of(cls, draws: np.ndarray, bound: float = np.inf) -> "PriorRange":
         """Summarise prior draws of a coordinate whose absolute value has a bound."""
         finite = draws[np.isfinite(draws)]
         finite = finite if len(finite) else np.zeros(1)
@@ -115,10 +115,10 @@ class Grid(NamedTuple):
         return cls(*(np.concatenate(parts) for parts in zip(*padded, strict=True)))
 
 
-def quadrature(conditional: Conditional, reference: Reference, size: int) -> Grid:
+def quadrature(conditional: Conditional, prior_range: PriorRange, size: int) -> Grid:
     """Find the mass of a one-dimensional density for each of ``size`` particles."""
-    line = reference.line
-    pieces = find_pieces(conditional, line, reference.nodes, size)
+    line = prior_range.line
+    pieces = find_pieces(conditional, line, prior_range.nodes, size)
     log_scale = np.log(line.scale)
     with np.errstate(over="ignore"):
         low_rate, high_rate = pieces.low_rate / line.scale, pieces.high_rate / line.scale
@@ -154,7 +154,7 @@ def rough_rule(grid: Grid, *, whole: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_continuous(
-    rng: np.random.Generator, grid: Grid, reference: Reference
+    rng: np.random.Generator, grid: Grid, prior_range: PriorRange
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw from the pieces, from their tails, or now and then from wide tails.
 
@@ -173,12 +173,12 @@ def draw_continuous(
         draws = np.where(
             chosen >= grid.left.shape[1], grid.nodes[:, -1] + beyond / grid.high_rate, draws
         )
-        wide = reference.center + reference.scale * rng.standard_t(TAIL_FREEDOM, size)
+        wide = prior_range.center + prior_range.scale * rng.standard_t(TAIL_FREEDOM, size)
     draws = np.where(rng.random(size) < TAIL_SHARE, wide, draws)
-    return draws, continuous_log_density(grid, reference, draws)
+    return draws, continuous_log_density(grid, prior_range, draws)
 
 
-def continuous_log_density(grid: Grid, reference: Reference, points: np.ndarray) -> np.ndarray:
+def continuous_log_density(grid: Grid, prior_range: PriorRange, points: np.ndarray) -> np.ndarray:
     """Return the log of the density that :func:`draw_continuous` draws from, a point a row."""
     rows = np.arange(len(points))
     piece = (grid.nodes <= points[:, None]).sum(axis=1) - 1
@@ -196,7 +196,7 @@ def continuous_log_density(grid: Grid, reference: Reference, points: np.ndarray)
         inside = np.where(above > 0, grid.right[rows, last] - grid.high_rate * above, inside)
         inside = np.where(is_zero(inside) | np.isnan(inside), -np.inf, inside)
         inside = inside - np.where(np.isfinite(grid.log_mass), grid.log_mass, 0.0)
-    outside = _log_student(points, reference)
+    outside = _log_student(points, prior_range)
     return np.logaddexp(np.log1p(-TAIL_SHARE) + inside, np.log(TAIL_SHARE) + outside)
 
 
@@ -337,11 +337,11 @@ def _pad(grid: Grid, missing: int) -> Grid:
     )
 
 
-def _log_student(points: np.ndarray, reference: Reference) -> np.ndarray:
-    scaled = (points - reference.center) / reference.scale
+def _log_student(points: np.ndarray, prior_range: PriorRange) -> np.ndarray:
+    scaled = (points - prior_range.center) / prior_range.scale
     constant = scipy.special.gammaln((TAIL_FREEDOM + 1) / 2) - scipy.special.gammaln(
         TAIL_FREEDOM / 2
     )
-    constant -= 0.5 * np.log(TAIL_FREEDOM * np.pi) + np.log(reference.scale)
+    constant -= 0.5 * np.log(TAIL_FREEDOM * np.pi) + np.log(prior_range.scale)
     with np.errstate(over="ignore"):
         return constant - 0.5 * (TAIL_FREEDOM + 1) * np.log1p(scaled**2 / TAIL_FREEDOM)

@@ -57,7 +57,9 @@ def log_densities(model: pm.Model, variables: Sequence[TensorVariable]) -> list[
                     f"({str(own).splitlines()[0][:200]}), and log Z is an integral of that. Use a "
                     "distribution that has one, or constants where it asks for them."
                 ) from own
-        raise ModelError(f"PyMC has no log-density for this model ({error}).") from error
+        raise ModelError(
+            f"PyMC has no log-density for this model ({error}), and log Z is an integral of that."
+        ) from error
 
 
 def _large_parameters(model: pm.Model) -> list[Variable]:

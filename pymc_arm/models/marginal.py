@@ -1,8 +1,8 @@
 """Coordinates that share no term can be drawn given all others, each from a grid of its own.
 
 Group effects, labels, missing values and the like are simple given what they depend on, however
-bent or bumpy all of them are together: then q of :mod:`pymc_arm.estimation.refine` need not know
-them.
+curved or multimodal their joint posterior is. Then q of :mod:`pymc_arm.estimation.refine` does not
+have them as coordinates.
 """
 
 import functools
@@ -15,7 +15,7 @@ from pymc_arm.models.density import Density
 from pymc_arm.models.integrate import (
     Conditional,
     Grid,
-    Reference,
+    PriorRange,
     continuous_log_density,
     discrete_log_probability,
     draw_continuous,
@@ -73,7 +73,7 @@ def independent_sets(scopes: np.ndarray, discrete: np.ndarray) -> list[np.ndarra
 class MarginalSpace:
     """The coordinates that are left when those of an independent set are drawn given them.
 
-    ``supports`` are those of the discrete coordinates; ``references`` say where grids begin, for
+    ``supports`` are those of the discrete coordinates; ``prior_ranges`` say where grids begin, for
     each set of coordinates that come from one variable.
     """
 
@@ -82,7 +82,7 @@ class MarginalSpace:
     supports: dict[int, Support] = field(repr=False)
     log_normalizer: float
     collapsed: np.ndarray
-    references: tuple[Reference, ...] = ()
+    prior_ranges: tuple[PriorRange, ...] = ()
 
     @property
     def proposals(self) -> int:
@@ -113,11 +113,11 @@ class MarginalSpace:
     def fit_to(self, particles: np.ndarray) -> "MarginalSpace":
         """Return the same space, with grids that begin where these particles are."""
         layout = self.plan.layout
-        references = [
-            Reference.of(particles[:, own].ravel(), layout.slot_of(int(own[0])).bound)
+        prior_ranges = [
+            PriorRange.of(particles[:, own].ravel(), layout.slot_of(int(own[0])).bound)
             for own, _, _ in self._sets
         ]
-        return replace(self, references=tuple(references))
+        return replace(self, prior_ranges=tuple(prior_ranges))
 
     def points(self, particles: np.ndarray) -> np.ndarray:
         """Return the coordinates that are left."""
@@ -162,7 +162,7 @@ class MarginalSpace:
         log_h = np.zeros(len(particles))
         for number, (coordinates, _, _) in enumerate(self._sets):
             support = self.supports.get(int(coordinates[0]))
-            reference = self.references[number]
+            reference = self.prior_ranges[number]
             grid = self._grid(particles, number)
             if rng is None:
                 values = particles[:, coordinates].ravel()
@@ -187,7 +187,7 @@ class MarginalSpace:
         conditional = self._conditional(particles, coordinates, terms, owner)
         support = self.supports.get(int(coordinates[0]))
         if support is None:
-            return quadrature(conditional, self.references[number], size)
+            return quadrature(conditional, self.prior_ranges[number], size)
         if support.varies:
             slots = self.plan.layout.slots
             block = next(k for k, slot in enumerate(slots) if coordinates[0] in slot.coordinates)

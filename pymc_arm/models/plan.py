@@ -297,7 +297,10 @@ class _Builder:
                 ) from error
             coordinates.append(slot.start + flat)
         if len(set(coordinates)) < len(coordinates):
-            raise ValueError("order names a coordinate twice.")
+            raise ValueError(
+                "order names a coordinate twice. A name alone stands for all elements of its "
+                "variable: leave the second mention out."
+            )
         return coordinates
 
     def build(

@@ -12,7 +12,7 @@ from pymc_arm.algorithm.path import Smoothed
 from pymc_arm.models.density import Density
 from pymc_arm.models.integrate import (
     Grid,
-    Reference,
+    PriorRange,
     draw_continuous,
     draw_discrete,
     enumerate_values,
@@ -52,8 +52,8 @@ class StepIntegrals:
         draws: np.ndarray,
     ) -> None:
         self._density, self._schedule, self._supports = density, schedule, supports
-        self._references = {
-            step.coordinate: Reference.of(
+        self._prior_ranges = {
+            step.coordinate: PriorRange.of(
                 draws[:, step.coordinate], plan.layout.slot_of(step.coordinate).bound
             )
             for step in plan.steps
@@ -87,8 +87,8 @@ class StepIntegrals:
                 len(particles),
             )
         else:
-            reference = self._references[coordinate]
-            grid = quadrature(conditional, reference, len(particles))
+            prior_range = self._prior_ranges[coordinate]
+            grid = quadrature(conditional, prior_range, len(particles))
         smoothed = Smoothed(grid.log_mass - self._before(n, particles), grid)
         self._recent.smoothed = (n, particles, smoothed)
         return smoothed
@@ -102,7 +102,7 @@ class StepIntegrals:
         if step.method == "enumerate":
             draws, log_q = draw_discrete(rng, proposal, self._supports[step.coordinate])
         else:
-            draws, log_q = draw_continuous(rng, proposal, self._references[step.coordinate])
+            draws, log_q = draw_continuous(rng, proposal, self._prior_ranges[step.coordinate])
         new = particles.copy()
         new[:, step.coordinate] = draws
         after = self._density.sum(new, self._schedule.weights(n))

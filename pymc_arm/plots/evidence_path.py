@@ -61,7 +61,7 @@ def plot_evidence_path(
     reference_name, reference = next(iter(read.items()))
     count = len(reference.labels)
     if x is not None and len(x) != count:
-        raise ValueError(f"x has {len(x)} values for {count} observations.")
+        raise ValueError(f"x has {len(x)} values for {count} observations: give one for each.")
     places = np.arange(1, count + 1) if x is None else np.asarray(x)
     axis = new_axis(ax, (8, 4))
     if len(read) == 1:

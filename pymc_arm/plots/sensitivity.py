@@ -21,7 +21,8 @@ def plot_sensitivity(table: pd.DataFrame, ax: "Axes | None" = None) -> "Axes":
 
     One line for each variable over the factor by which the scale of its prior was multiplied, with
     a band of two standard errors. A flat line is a prior that does not matter. Where the answer is
-    not reliable, because too few draws speak for that prior, the point is hollow.
+    not reliable, because few draws are where the posterior under that prior is, the point is
+    hollow.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class SpawnedWorkers(Executor):
     def _call(self, package: bytes, kills: int) -> Any:
         with self._lock:
             if kills != self._kills:
-                raise RuntimeError("What was asked of a worker was ended before it began.")
+                raise RuntimeError("The call was cancelled before the worker began with it.")
             process = self._process()
         try:
             pickle.dump(package, process.stdin)  # type: ignore[arg-type]

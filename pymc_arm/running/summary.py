@@ -34,8 +34,8 @@ class RunSummary:
     ``bridged`` and what follows tell of draws that were given
     (:class:`pymc_arm.estimation.given.GivenDraws`): a bridge to them has no settings.
     ``log_new_given_old`` and what follows tell of an update of an earlier result
-    (:class:`pymc_arm.estimation.carried.Carried`); ``renewed_rows`` and what follows of the last
-    result whose draws were new (:class:`pymc_arm.running.renewal.Renewal`).
+    (:class:`pymc_arm.estimation.updated.UpdateFacts`); ``renewed_rows`` and what follows of the
+    last result whose draws were new (:class:`pymc_arm.running.renewal.Renewal`).
     """
 
     draws: int

@@ -1,6 +1,6 @@
 """A run that begins at the draws of an earlier one: from the posterior of old data to that of all.
 
-There are four ways, and the first that serves is taken.
+There are four methods, and the first that suffices is taken.
 
 1. *Weights.* Old draws are weighed by the likelihood of the new rows, and resampled. It takes an
    evaluation of the new rows at each draw, and no other. Copies are left, which the next update
@@ -31,12 +31,12 @@ from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Run, State
 from pymc_arm.errors import DrawsError
 from pymc_arm.estimation.bridge import worth
-from pymc_arm.estimation.carried import LARGEST_MEMORY
 from pymc_arm.estimation.estimate import Evidence, pool_bridges, stands
 from pymc_arm.estimation.ladder import bridge_ladder
 from pymc_arm.estimation.modes import search_modes
 from pymc_arm.estimation.refine import refine_chains
 from pymc_arm.estimation.starts import survey_size
+from pymc_arm.estimation.updated import LARGEST_MEMORY
 from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
 from pymc_arm.running.given import Given, Part, cut_draws, summarize_parts
@@ -45,8 +45,8 @@ from pymc_arm.running.refining import bridge_mapper, describe_modes, draw_prior
 from pymc_arm.running.renewal import Renewal
 from pymc_arm.running.run import Outcome
 from pymc_arm.running.weighted import (
-    Carried,
     Start,
+    UpdatedChains,
     by_moments,
     by_weights,
     resample,
@@ -159,7 +159,7 @@ def carry_draws(
     return Outcome(found.chains, estimates, summary)
 
 
-def _with_covariance(earlier: Evidence, found: Carried, renewal: Renewal | None) -> Evidence:
+def _with_covariance(earlier: Evidence, found: UpdatedChains, renewal: Renewal | None) -> Evidence:
     """Return the old log Z with what its error has in common with that of an update."""
     if renewal is None or found.updated_by not in KEEPING:
         return earlier
@@ -184,7 +184,7 @@ def _with_copies(part: Part) -> Part:
     return Part(part.points, families.reshape(-1))
 
 
-def _by_q(path: Any, start: Start, rng: np.random.Generator, workers: int) -> Carried | None:
+def _by_q(path: Any, start: Start, rng: np.random.Generator, workers: int) -> UpdatedChains | None:
     """Bridge the weighted draws to densities fitted to them, if those can stand for them."""
     left = start.independent * start.effective_fraction
     points = start.parts[0].points
@@ -210,10 +210,10 @@ def _by_q(path: Any, start: Start, rng: np.random.Generator, workers: int) -> Ca
         draws = path.posterior(own, bridge.particles)
         chains.append(replace(chain, draws=draws, seconds=seconds))
     independent = min(float(sum(each)), float(start.size))
-    return Carried(chains, pool_bridges(bridges), "q", independent, left)
+    return UpdatedChains(chains, pool_bridges(bridges), "q", independent, left)
 
 
-def _by_moves(path: Any, start: Start, rng: np.random.Generator, workers: int) -> Carried:
+def _by_moves(path: Any, start: Start, rng: np.random.Generator, workers: int) -> UpdatedChains:
     """Temper the new data in, with a move after each step."""
     count = len(start.parts)
     generators = rng.spawn(count)
@@ -228,7 +228,7 @@ def _by_moves(path: Any, start: Start, rng: np.random.Generator, workers: int) -
     survivors = sum(worth(chain.founders) for chain in chains)
     renewed = memory <= LARGEST_MEMORY
     independent = float(start.size) if renewed else min(survivors, start.independent)
-    return Carried(chains, estimate_chains(chains), "moves", independent, survivors, memory)
+    return UpdatedChains(chains, estimate_chains(chains), "moves", independent, survivors, memory)
 
 
 def _follow(path: Any, part: Part, start: Start, rng: np.random.Generator) -> tuple[Chain, float]:
@@ -268,7 +268,7 @@ def _follow(path: Any, part: Part, start: Start, rng: np.random.Generator) -> tu
     return chain, float(np.fmax.reduce(memory))
 
 
-def _search(path: Any, found: Carried) -> dict[str, Any]:
+def _search(path: Any, found: UpdatedChains) -> dict[str, Any]:
     """Look for modes that the draws have missed, where weights were not enough."""
     if found.updated_by in KEEPING:
         return {}

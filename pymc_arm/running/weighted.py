@@ -33,7 +33,7 @@ from pymc_arm.results import estimate_chains
 from pymc_arm.running.chains import Chain
 from pymc_arm.running.given import Part
 
-__all__ = ["Carried", "Start", "by_moments", "by_weights", "resample", "single_step"]
+__all__ = ["Start", "UpdatedChains", "by_moments", "by_weights", "resample", "single_step"]
 
 # Weights alone serve as long as they leave so many independent draws, or this share of what was
 # given if that is less. With 1000 of them a tenth of new data costs an error of 0.02 or so in log
@@ -53,7 +53,7 @@ PER_DIMENSION, FEWEST = 2, 20
 
 
 @dataclass(frozen=True)
-class Carried:
+class UpdatedChains:
     """The chains at the new posterior, and what is known of how they got there."""
 
     chains: list[Chain]
@@ -100,7 +100,9 @@ class Start:
         return left >= min(ENOUGH, ENOUGH_SHARE * self.size) and not heavy
 
 
-def by_weights(path: Any, start: Start, rng: np.random.Generator, way: str = "weights") -> Carried:
+def by_weights(
+    path: Any, start: Start, rng: np.random.Generator, updated_by: str = "weights"
+) -> UpdatedChains:
     """Weigh and resample each chain."""
     chains, ratios = [], []
     for part, ratio, own in zip(
@@ -128,10 +130,12 @@ def by_weights(path: Any, start: Start, rng: np.random.Generator, way: str = "we
     left = start.effective_fraction
     survivors = left * start.size
     independent = start.independent * left
-    return Carried(chains, estimate_chains(chains), way, independent, survivors, log_ratios=ratios)
+    return UpdatedChains(
+        chains, estimate_chains(chains), updated_by, independent, survivors, log_ratios=ratios
+    )
 
 
-def by_moments(path: Any, start: Start, rng: np.random.Generator) -> Carried | None:
+def by_moments(path: Any, start: Start, rng: np.random.Generator) -> UpdatedChains | None:
     """Move all draws so that weights leave enough of them; None where that can't be done."""
     matched = match_moments(path, start)
     return by_weights(path, matched, rng, "moments") if matched.suffices else None

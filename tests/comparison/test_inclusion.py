@@ -127,7 +127,7 @@ def test_labels_of_dimensions_and_a_limit(regression):
 
 def test_what_is_no_vector_of_coefficients_is_refused(regression):
     draws, model = regression.draws(np.random.default_rng(4), 400), regression.model()
-    with pytest.raises(ValueError, match="variable='c' is not a free one"):
+    with pytest.raises(ValueError, match="variable='c' is not a free variable"):
         pymc_arm.inclusion_probabilities(draws, model, "c")
     with pytest.raises(ValueError, match=r"'variance' has shape \(\)"):
         pymc_arm.inclusion_probabilities(draws, model, "variance")

@@ -1,4 +1,4 @@
-"""Many models: chains go where the answer hangs on them, and the answer is the exact one."""
+"""Many models: chains go to the models that can change the answer, and it is the exact one."""
 
 import os
 import signal
@@ -194,8 +194,8 @@ def test_a_model_that_fails_does_not_lose_the_others():
     [
         ({"settle": "best"}, ValueError, "neither 'order' nor groups"),
         ({"settle": ["a"]}, TypeError, "must be 'order', or groups"),
-        ({"settle": {"g": ["nobody"]}}, ValueError, r"'g' has \['nobody'\]"),
-        ({"settle": {"g": "a"}}, ValueError, "'g' has 'a'"),
+        ({"settle": {"g": ["nobody"]}}, ValueError, r"'g' names \['nobody'\]; the models are"),
+        ({"settle": {"g": "a"}}, ValueError, "'g' is 'a': give a list"),
         ({"settle": "order", "certainty": 1.0}, ValueError, "certainty=1.0"),
         ({"settle": "order", "tolerance": 0.0}, ValueError, "tolerance=0.0"),
     ],

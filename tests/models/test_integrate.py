@@ -9,7 +9,7 @@ from scipy import special, stats
 from pymc_arm.algorithm.path import select
 from pymc_arm.models.integrate import (
     Grid,
-    Reference,
+    PriorRange,
     continuous_log_density,
     discrete_log_probability,
     draw_continuous,
@@ -89,7 +89,7 @@ def test_both_roots_of_a_noisy_square(noise):
         likelihood = stats.norm.logpdf(squares[rows, None], values**2, noise)
         return stats.norm.logpdf(values, 0.4, 3) + likelihood
 
-    grid = quadrature(conditional, Reference.of(prior), len(squares))
+    grid = quadrature(conditional, PriorRange.of(prior), len(squares))
     fine = np.linspace(-8, 8, 400_001)
     for row, square in enumerate(squares):
         logs = stats.norm.logpdf(fine, 0.4, 3) + stats.norm.logpdf(square, fine**2, noise)
@@ -108,7 +108,7 @@ def integrate(log_density, draws, size=3):
         with np.errstate(divide="ignore"):
             return log_density(values)
 
-    reference = Reference.of(draws)
+    reference = PriorRange.of(draws)
     return quadrature(conditional, reference, size), reference, count / size
 
 
@@ -210,7 +210,7 @@ def test_peaks_beyond_the_reference_are_found(scale, beyond):
     def conditional(values, rows):
         return stats.norm.logpdf(values, centers[rows, None], scale)
 
-    grid = quadrature(conditional, Reference.of(np.linspace(-3.0, 3.0, 101)), 300)
+    grid = quadrature(conditional, PriorRange.of(np.linspace(-3.0, 3.0, 101)), 300)
     np.testing.assert_allclose(grid.log_mass, 0.0, atol=1e-6)
 
 
@@ -226,7 +226,7 @@ def test_a_hidden_peak_is_not_claimed():
 
 def test_a_density_without_an_end_is_not_claimed():
     """It is flat, or grows: nothing is known of what is beyond the last node."""
-    reference = Reference.of(NORMAL_DRAWS)
+    reference = PriorRange.of(NORMAL_DRAWS)
     for log_density in (np.zeros_like, lambda x: 0.1 * np.log1p(np.abs(x))):
         grid = quadrature(lambda x, rows, f=log_density: f(x), reference, 1)
         assert grid.missed[0] >= 1
@@ -242,7 +242,7 @@ def test_densities_that_fall_as_a_triple_exponential():
             return x + log_value - 0.5 * np.exp(2 * log_value)
 
     draws = np.log(stats.expon.ppf((np.arange(2000) + 0.5) / 2000))
-    grid = quadrature(conditional, Reference.of(draws), len(offsets))
+    grid = quadrature(conditional, PriorRange.of(draws), len(offsets))
     # With u = exp(offset + exp(x)), it is the integral of exp(-u^2 / 2) from exp(offset) on.
     exact = 0.5 * np.log(2 * np.pi) + stats.norm.logsf(np.exp(offsets[:, 0]))
     assert np.all(np.abs(grid.log_mass - exact) < 0.01)
@@ -254,7 +254,7 @@ def test_rows_without_mass_have_none():
         inside = (rows[:, None] % 2 == 0) & np.ones_like(values, dtype=bool)
         return np.where(inside, stats.norm.logpdf(values), -np.inf)
 
-    reference = Reference.of(NORMAL_DRAWS)
+    reference = PriorRange.of(NORMAL_DRAWS)
     grid = quadrature(conditional, reference, 6)
     assert np.array_equal(np.isfinite(grid.log_mass), [True, False] * 3)
     points, logs = draw_continuous(np.random.default_rng(0), grid, reference)
@@ -272,7 +272,7 @@ def test_draws_of_rows_without_mass_are_inside_of_the_support():
 
 def test_grids_of_different_lengths_are_joined():
     grids = [integrate(DENSITIES[name], NORMAL_DRAWS)[0] for name in ("normal", "three peaks")]
-    reference = Reference.of(NORMAL_DRAWS)
+    reference = PriorRange.of(NORMAL_DRAWS)
     joined = Grid.join(grids)
     for points in np.linspace(-4, 4, 9):
         at = np.full(3, points)

@@ -12,7 +12,7 @@ from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.spaces import FullSpace
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.integrate import (
-    Reference,
+    PriorRange,
     continuous_log_density,
     discrete_log_probability,
     draw_discrete,
@@ -128,7 +128,7 @@ def test_a_mixed_model_is_refined():
 
 
 def test_the_density_on_a_grid_is_normalised():
-    reference = Reference.of(np.random.default_rng(0).normal(size=1000))
+    reference = PriorRange.of(np.random.default_rng(0).normal(size=1000))
     grid = quadrature(lambda values, rows: -0.5 * (values / 0.1) ** 2, reference, 1)
     points = np.linspace(-60, 60, 400_001)
     every = type(grid)(*(np.repeat(part, len(points), axis=0) for part in grid))

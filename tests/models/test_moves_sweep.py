@@ -14,8 +14,8 @@ from pymc_arm.models.moves.decorrelation import Decorrelation
 from pymc_arm.models.moves.fit import fit_cloud
 from pymc_arm.models.moves.hamiltonian import Hamiltonian
 from pymc_arm.models.moves.kernel import Cloud
+from pymc_arm.models.moves.standardized import Standardized
 from pymc_arm.models.moves.steps import FLOOR, StepSizes
-from pymc_arm.models.moves.straightened import Straightened
 from pymc_arm.models.moves.student import independent_halves
 from pymc_arm.running.pilot import ReplayedPath, pilot
 
@@ -120,11 +120,11 @@ def funnel_draws(rng, size, dimension=4):
     return np.hstack([u, u + np.exp(u) * rng.normal(size=(size, dimension - 1))])
 
 
-def test_a_funnel_is_straightened_and_leads_back():
+def test_a_funnel_is_standardized_and_back():
     rng = np.random.default_rng(3)
     points = funnel_draws(rng, SIZE)
     halves = independent_halves(rng, points)
-    view = Straightened.fit(halves, points, np.arange(4))
+    view = Standardized.fit(halves, points, np.arange(4))
     seen, log_scale = view.forward(points)
     assert abs(np.corrcoef(seen[:, 0], np.log(seen[:, 1] ** 2))[0, 1]) < 0.2
     back, same = view.inverse(seen)
@@ -142,20 +142,20 @@ def test_a_funnel_is_straightened_and_leads_back():
             values.append(target.log_density(at) + scale)
         numeric = (values[0] - values[1]) / 2e-6
         close = np.isclose(pulled[:, column], numeric, rtol=1e-3, atol=1e-3)
-        assert close.mean() > 0.995  # but where a course bends
-    assert Straightened.fit(halves, normal(0), np.arange(4)) is None
+        assert close.mean() > 0.995  # but where means bend
+    assert Standardized.fit(halves, normal(0), np.arange(4)) is None
 
 
 @pytest.mark.one_version
 @pytest.mark.statistical
-def test_hamiltonian_moves_in_a_straightened_funnel_leave_it_invariant():
+def test_hamiltonian_moves_in_a_standardized_funnel_leave_it_invariant():
     """Moments of u and of the innovations at 4.5 standard errors, 1e-4 false alarms in all."""
     rng = np.random.default_rng(4)
     size = 10_000
     target, points = funnel_target(), funnel_draws(rng, size)
     fit, log_density = fit_cloud(rng, target, points)
     view = fit.views[-1]
-    assert view.name == "straightened"
+    assert view.name == "standardized"
     kernel = Hamiltonian(target, view.view, view.student)
     cloud = Cloud(points, log_density)
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""A density whose coordinates follow one of them: funnels, and regressions of unknown noise.
+"""A density whose coordinates depend on one of them: funnels, regressions of unknown noise.
 
 The coefficients of a regression are as wide as the noise is large, group effects as wide as their
 scale, and where a parameter enters in a product the other factor shrinks as it grows. In each case
@@ -31,7 +31,7 @@ CLEAR = 3.0
 
 
 def find_driving_coordinate(points: np.ndarray) -> int | None:
-    """Return the coordinate that the others follow most, if there is one.
+    """Return the coordinate that drives the others most, if there is one.
 
     Of whitened coordinates z and a standardised one u, z is correlated with u^2 if means bend, and
     z^2 with u if widths change. The squares of these correlations are summed over the z's; without
@@ -62,7 +62,7 @@ def _correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ConditionalLocationScale:
-    """Where the others are, and how wide, given the driver: y = (x - m(u)) / s(u).
+    """Means and widths of the others given the driver: y = (x - m(u)) / s(u).
 
     u is the standardised driver. ``means`` are the coefficients of m in (1, u, u^2), ``widths``
     those of log s in (1, u), with a column for each coordinate; the driver's own are zero, so that
@@ -108,9 +108,9 @@ class ConditionalLocationScale:
 
 @dataclass(frozen=True)
 class FunnelStudent:
-    """A bent Student-t of what is left when all coordinates have followed their driver."""
+    """A skewed Student-t of coordinates that are standardised given their driver."""
 
-    course: ConditionalLocationScale
+    location_scale: ConditionalLocationScale
     student: SinhArcsinhStudent
     components: ClassVar[int] = 1
 
@@ -118,21 +118,21 @@ class FunnelStudent:
     def fit(
         cls, points: np.ndarray, driver: int, scores: np.ndarray | None = None
     ) -> "FunnelStudent":
-        """Fit the course, then the Student-t to what it leaves."""
-        course = ConditionalLocationScale.fit(points, driver)
-        left, _ = course.standardize(points)
-        pulled = None if scores is None else course.transform_scores(left, scores)
-        return cls(course, SinhArcsinhStudent.fit(left, pulled))
+        """Fit means and widths given the driver, then the Student-t to what is standardised."""
+        location_scale = ConditionalLocationScale.fit(points, driver)
+        left, _ = location_scale.standardize(points)
+        pulled = None if scores is None else location_scale.transform_scores(left, scores)
+        return cls(location_scale, SinhArcsinhStudent.fit(left, pulled))
 
     def draw(self, rng: np.random.Generator, size: int) -> np.ndarray:
         """Draw points, (size, dimension)."""
         left = self.student.draw(rng, size)
-        mean, log_width = self.course.predict(left)
+        mean, log_width = self.location_scale.predict(left)
         return mean + np.exp(log_width) * left
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return the log-density at points."""
-        left, log_width = self.course.standardize(points)
+        left, log_width = self.location_scale.standardize(points)
         return self.student.log_density(left) - log_width.sum(axis=1)
 
 

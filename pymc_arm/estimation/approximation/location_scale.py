@@ -1,4 +1,4 @@
-"""Where coordinates are, and how wide, given one of them that drives the others.
+"""Means and widths of coordinates, given one of them that drives the others.
 
 Means m(u) and logs of widths log s(u) are linear in functions of the driver u, the columns of a
 basis. Means are fitted by weighted least squares, and widths by likelihood.

@@ -1,4 +1,4 @@
-"""A Student-t whose coordinates are bent."""
+"""A Student-t whose coordinates are skewed, or have other tails (sinh-arcsinh transforms)."""
 
 from dataclasses import dataclass
 

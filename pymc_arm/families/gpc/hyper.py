@@ -224,7 +224,8 @@ def _fit(hyper: HyperModel, rng: np.random.Generator) -> Proposal:
     best = int(np.argmax(surface.values))
     if not np.isfinite(surface.values[best]):
         raise PathError(
-            "EP gives the labels no probability at any hyperparameters that were tried."
+            "EP gives the labels probability zero at all hyperparameters that were tried: check "
+            "their priors, or use family='generic'."
         )
     simplex = surface.points[best] + np.vstack([np.zeros(count), 0.3 * np.eye(count)])
     minimize(

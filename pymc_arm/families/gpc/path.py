@@ -72,7 +72,7 @@ class GPCPath(Path):
         Gibbs sweeps in one move.
     lookahead
         ``"ep"`` lets every f_n know the labels to come through their EP sites; None is the paper's
-        sequence, which knows nothing of them.
+        sequence, which does not use them.
     order
         In which order variables come in: ``"informative"`` (see
         :func:`~pymc_arm.families.gpc.sequence.informative_order`), ``"random"`` as in the paper,

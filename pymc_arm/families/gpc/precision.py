@@ -1,4 +1,4 @@
-"""S^(n) and h^(n) for the sweeps, grown as the sequence is travelled."""
+"""S^(n) and h^(n) for the sweeps, which grow from step to step of the sequence."""
 
 import numpy as np
 

@@ -2,7 +2,7 @@ r"""The Gaussian part of every f_n, plain or with a look-ahead.
 
 The target is N(u; mean, C) times one likelihood for each of u_1, ..., u_N: u is z with C = K + I
 and step functions, or x with C = K and probit functions, labels absorbed. The paper's sequence
-knows nothing of the labels that are still to come. A look-ahead puts a Gaussian site
+does not use the labels that are still to come. A look-ahead puts a Gaussian site
 t_j(u) = exp(nu_j u - tau_j u^2 / 2) in the place of each:
 
     f_n(u_[n]) = prod_{i <= n} l_i(u_i) \int N(u; mean, C) prod_{j > n} t_j(u_j) du_{n+1} ... du_N.

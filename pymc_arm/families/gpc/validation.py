@@ -1,4 +1,4 @@
-"""Checks of what the user hands over; every error names the entry that is wrong."""
+"""Checks of the arguments of a user; every error names the entry that is wrong."""
 
 from typing import Any
 

@@ -46,10 +46,10 @@ def rbm(
     random_seed
         Seed of everything random.
     data
-        Training data, (example, visible unit), zeros and ones; the machine finds its own base
-        rates without.
+        Training data, (example, visible unit), zeros and ones, from which base rates are taken.
+        Without data base rates come from runs of the machine itself.
     path
-        ``"tempered"`` turns up the weights of the whole machine, from base rates; see
+        ``"tempered"`` begins at base rates, and all weights grow to those of the machine; see
         :class:`TemperedRBMPath`. ``"units"`` is the paper's: units come in one at a time; see
         :class:`RBMPath`. ``"auto"`` is the first, unless an option of the second or
         ``variant="reseed"`` is given.
@@ -67,6 +67,16 @@ def rbm(
     -------
     InferenceData or DataTree
         As of ``pymc_arm.sample``; ``posterior`` holds bits, (chain, draw, unit).
+
+    Examples
+    --------
+    >>> import pymc_arm
+    >>> from pymc_arm.families.rbm import Machine
+    >>> machine = Machine([[1.0, -1.0], [0.5, 2.0], [0.0, 1.0]])
+    >>> found = pymc_arm.rbm(machine, draws=200, random_seed=1, progressbar=False)
+    >>> error = found.attrs["log_marginal_likelihood"] - machine.exact_log_evidence()
+    >>> bool(abs(error) < 0.1)
+    True
     """
     if isinstance(W, Machine) and (a is not None or b is not None):
         raise ValueError("W is a Machine, which has its biases: leave a and b out.")

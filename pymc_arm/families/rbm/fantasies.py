@@ -1,4 +1,4 @@
-"""What a machine dreams of: Gibbs chains of the machine itself, without a path.
+"""Gibbs chains of a machine itself, without a path (fantasy particles).
 
 Chains that go on from particles of pilot runs tell how often units are on. A hundred particles
 descend from few ancestors, and rates that are their means alone are noisy: on a machine of 784 x

@@ -1,4 +1,4 @@
-"""Biases for a machine whose weights are turned down.
+"""Biases for a machine whose weights are scaled down.
 
 At inverse temperature beta the weights are beta W. If biases went straight from the log-odds of
 the base rates to those of the machine, as they do on the geometric path of AIS, half-way machines

@@ -115,9 +115,13 @@ def tempered_path(
         examples = np.atleast_2d(as_bits(data, machine.visible_units, "data"))
         bases, modes = [base_rates(machine, examples)], modes_near(machine, examples, rng)
     strengths = DATA_BIAS_STRENGTHS if data_bias_strength is None else (data_bias_strength,)
-    ways = [(bases[0], strength) for strength in strengths]
-    ways += [(base, strengths[0]) for base in bases[1:]]
-    base, strength = ways[0] if len(ways) == 1 else _best_way(machine, make, ways, modes, pool)
+    candidates = [(bases[0], strength) for strength in strengths]
+    candidates += [(base, strengths[0]) for base in bases[1:]]
+    base, strength = (
+        candidates[0]
+        if len(candidates) == 1
+        else _best_candidate(machine, make, candidates, modes, pool)
+    )
     return make(base, modes, strength, None)
 
 
@@ -147,10 +151,10 @@ def _explore(
     return [own_rates(machine, bits, rng, pool) for bits in (pooled, alone, some)], modes
 
 
-def _best_way(
+def _best_candidate(
     machine: Machine,
     make: _MakePath,
-    ways: Sequence[tuple[BaseRates, float]],
+    candidates: Sequence[tuple[BaseRates, float]],
     modes: Modes,
     pool: TilePool,
 ) -> tuple[BaseRates, float]:
@@ -161,14 +165,14 @@ def _best_way(
     rng = np.random.default_rng(0)
     learned: dict[int, Knots] = {}
     found = []
-    for base, strength in ways:
+    for base, strength in candidates:
         if id(base) not in learned:
             learned[id(base)] = learn_knots(machine, *base, rng, pool)
         trial = make(base, modes, strength, learned[id(base)])
         pilots = [run(trial, rng, PILOT_PARTICLES, **PILOT_SETTINGS) for _ in range(PILOT_RUNS)]
         found.append(float(np.mean([pilot.log_evidence for pilot in pilots])))
     best = int(np.argmax(found))
-    return ways[best] if found[best] > found[0] + PILOT_MARGIN else ways[0]
+    return candidates[best] if found[best] > found[0] + PILOT_MARGIN else candidates[0]
 
 
 def _draw_pooled(ended: Sequence[State], rng: np.random.Generator) -> np.ndarray:

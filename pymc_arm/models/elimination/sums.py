@@ -34,7 +34,7 @@ KEPT = 8_000_000
 
 
 # What stands for -inf in a product of matrices, where zero times it must be zero.
-NOTHING = -1e290
+LOG_ZERO = -1e290
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class _Part:
         whole = len(self.chosen) == found.shape[1]
         own = found if whole else found[:, self.chosen]
         if self.group.repeated:
-            own = np.maximum(own.reshape(-1, own.shape[2]), NOTHING)
+            own = np.maximum(own.reshape(-1, own.shape[2]), LOG_ZERO)
             cells = self.matrix @ own
-            cells[cells < 0.5 * NOTHING] = -np.inf
+            cells[cells < 0.5 * LOG_ZERO] = -np.inf
             return cells[:, None]
         if not self.group.in_order:
             own = own[self.group.rows[:, self.chosen], np.arange(len(self.chosen))]

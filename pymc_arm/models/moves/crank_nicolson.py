@@ -1,7 +1,7 @@
 """A preconditioned Crank-Nicolson step around a Student-t that was fitted to the cloud.
 
 It needs no gradient, and where the target is that Student-t it is an independent draw (Grumitt and
-others, 2022). Where variables are normal given others, the cloud is seen by their innovations too
+others, 2022). Variables that are normal given others also move in non-centred form
 (:mod:`pymc_arm.models.noncentered`), by a kernel of its own.
 """
 

@@ -1,4 +1,4 @@
-"""Whether the particles have really moved: the worst of what could still remember the start.
+"""Whether the particles have moved far enough: the largest correlation with the start.
 
 Correlations with the start are taken of each coordinate, of collective directions (the leading
 principal components), of the log-density and of the distance from the centre, each as it is, where

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_arm.models.moves.straightened import Straightened
+from pymc_arm.models.moves.standardized import Standardized
 from pymc_arm.models.moves.student import CrossFit, Rows, independent_halves
 from pymc_arm.models.moves.target import MoveTarget, View
 
@@ -23,7 +23,7 @@ class FittedView(NamedTuple):
     """
 
     name: str
-    view: int | Straightened
+    view: int | Standardized
     student: CrossFit
 
 
@@ -91,8 +91,8 @@ def _fit(
             if len(points) <= FEWEST * len(block):
                 continue
         views.append(FittedView(f"view {number}", number, CrossFit.fit(halves, seen)))
-    straightened = Straightened.fit(halves, points, block)
-    if straightened is not None:
-        seen = straightened.forward(points)[0][:, block]
-        views.append(FittedView("straightened", straightened, CrossFit.fit(halves, seen)))
+    standardized = Standardized.fit(halves, points, block)
+    if standardized is not None:
+        seen = standardized.forward(points)[0][:, block]
+        views.append(FittedView("standardized", standardized, CrossFit.fit(halves, seen)))
     return Fit(tuple(views))

@@ -1,4 +1,4 @@
-"""Hamiltonian dynamics in the space where the fitted Student-t is round.
+"""Hamiltonian dynamics in coordinates that the fitted Student-t whitens.
 
 Its gradients lead along ridges that a fitted covariance does not describe.
 """
@@ -7,8 +7,8 @@ import numpy as np
 
 from pymc_arm.models.moves.fit import Fit
 from pymc_arm.models.moves.kernel import Cloud, Moves, Role
+from pymc_arm.models.moves.standardized import Standardized
 from pymc_arm.models.moves.steps import StepSizes
-from pymc_arm.models.moves.straightened import Straightened
 from pymc_arm.models.moves.student import CrossFit
 from pymc_arm.models.moves.target import GradientView, Identity, MoveTarget
 
@@ -87,6 +87,6 @@ def hamiltonian(target: MoveTarget, fit: Fit) -> list[Hamiltonian]:
     if target.gradient is None or fit.plain is None:
         return []
     for _, view, student in fit.views:
-        if isinstance(view, Straightened):
+        if isinstance(view, Standardized):
             return [Hamiltonian(target, view, student)]
     return [Hamiltonian(target, Identity(), fit.plain)]

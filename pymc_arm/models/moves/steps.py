@@ -9,7 +9,7 @@ __all__ = ["StepSizes"]
 # Every step size keeps this share of the particles, ten of them half. With 0.01 the large steps,
 # which the bulk likes, were nearly all that particles in the tails were offered. A regression with
 # heavy priors came out 2.5 too low with 0.02, 0.1 with 0.05 and 0.8 with 0.09 (three runs each,
-# before funnels were straightened).
+# before funnels were standardised).
 FLOOR = 0.05
 # Weights of the rest follow this power of the mean jump: the best takes most, twice as far as
 # another sixteen times its share.

@@ -1,20 +1,18 @@
-"""What speaks against a result that was carried from old data to all data.
+"""What speaks against a result that was updated from old data to all data (``update``).
 
 The old draws are all that is known of the posterior: particles go from there to the new one, and no
 particle starts anywhere else. So the verdict on the old result is part of that on the new one, and
-steps that the draws could not follow are a reason to start afresh.
+steps after which too few draws are effective are a reason to start afresh.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pymc_arm.estimation.bridge import SMALLEST_OVERLAP
 from pymc_arm.estimation.convergence import LARGEST_PARETO_K
 from pymc_arm.estimation.reasons import Found, Reason
 
-__all__ = ["LARGEST_MEMORY", "Carried", "judge_carried"]
+__all__ = ["LARGEST_MEMORY", "UpdateFacts", "judge_update"]
 
 AFRESH = "Call pymc_arm.sample(model), which starts afresh."
 # Moves that leave a larger correlation with where particles were have not renewed them. Moves end
@@ -23,7 +21,7 @@ LARGEST_MEMORY = 0.3
 
 
 @dataclass(frozen=True)
-class Carried:
+class UpdateFacts:
     """What is known of an update.
 
     Attributes
@@ -45,42 +43,41 @@ class Carried:
     survivors: float
 
 
-def judge_carried(carried: Carried) -> Sequence[Found]:
+def judge_update(update: UpdateFacts) -> Sequence[Found]:
     """Return what speaks against an update."""
-    return _previous(carried), _cannot_follow(carried), _not_renewed(carried)
+    return _previous(update), _cannot_follow(update), _not_renewed(update)
 
 
-def _previous(carried: Carried) -> Found:
-    if carried.verdict == "ok":
+def _previous(update: UpdateFacts) -> Found:
+    if update.verdict == "ok":
         return None
     reason = Reason(
         "previous result",
-        f"The verdict on the result that was updated is {carried.verdict!r}, and this one adds to "
+        f"The verdict on the result that was updated is {update.verdict!r}, and this one adds to "
         "its log Z and begins at its draws.",
         AFRESH,
     )
-    return reason, carried.verdict == "failed"
+    return reason, update.verdict == "failed"
 
 
-def _cannot_follow(carried: Carried) -> Found:
-    if not carried.overlap >= SMALLEST_OVERLAP:
-        cause = f"neighbouring steps overlap by {carried.overlap:.2g}"
-    elif not carried.pareto_k < LARGEST_PARETO_K:
-        cause = f"a few draws decide a step (Pareto k is {carried.pareto_k:.2f})"
+def _cannot_follow(update: UpdateFacts) -> Found:
+    if not update.overlap >= SMALLEST_OVERLAP:
+        cause = f"neighbouring steps overlap by {update.overlap:.2g}"
+    elif not update.pareto_k < LARGEST_PARETO_K:
+        cause = f"a few draws dominate a step (Pareto k is {update.pareto_k:.2f})"
     else:
         return None
     return Reason("lost", f"The old draws can't follow the new data: {cause}.", AFRESH), True
 
 
-def _not_renewed(carried: Carried) -> Found:
-    if not carried.memory > LARGEST_MEMORY:
+def _not_renewed(update: UpdateFacts) -> Found:
+    if not update.memory > LARGEST_MEMORY:
         return None
     reason = Reason(
         "not renewed",
-        f"Moves did not make the draws new (a correlation of {carried.memory:.2f} with where they "
-        f"were is left), and {carried.survivors:.0f} of the old draws are what they come from.",
+        f"Moves have not renewed the draws: their correlation with the draws before is still "
+        f"{update.memory:.2f}, and they descend from {update.survivors:.0f} of the old draws.",
         f"What those have missed is missing here. {AFRESH}",
     )
     # Some hundred draws that moves have not renewed are as good as draws that need no moves.
-    few = carried.survivors < 100
-    return (reason, False) if few or np.isnan(carried.memory) else None
+    return (reason, False) if update.survivors < 100 else None

@@ -1,7 +1,8 @@
-"""A funnel made straight: all coordinates as they are given the one that drives them.
+"""Coordinates of a funnel, standardised given the one that drives the others.
 
-The coefficients of a regression are as wide as the noise is large. Where likelihood and prior are
-in balance the cloud reaches over many scales of the noise, and no Student-t has that shape.
+The coefficients of a regression are as wide as the noise is large. At powers of the likelihood
+where it and the prior matter alike, particles have many scales of the noise, and no Student-t has
+the shape of such a cloud.
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,9 @@ from pymc_arm.estimation.approximation.location_scale import (
 )
 from pymc_arm.models.moves.student import LARGEST, Rows
 
-__all__ = ["Straightened"]
+__all__ = ["Standardized"]
 
-# Points a coordinate that a course of six parameters is fitted to.
+# Points a coordinate that its six parameters are fitted to, at least.
 FEWEST = 10
 # Means and widths stay what they are beyond so many standard deviations of the driver.
 FURTHEST = 8.0
@@ -28,13 +29,13 @@ LARGEST_SQUARE = 20.0
 
 
 @dataclass(frozen=True)
-class Course:
-    """Where coordinates are, and how wide, given the driver u: y = (x - m(u)) / s(u).
+class PiecewiseLocationScale:
+    """Means and widths of coordinates given the driver u: y = (x - m(u)) / s(u).
 
-    m and log s are straight on each side of the median of u, where they may bend: coefficients that
-    the prior holds where the noise is large are as wide as the noise where it is small, and
-    particles must find the way into that end of the funnel. ``means`` and ``widths`` have a row for
-    (1, min(u, 0), max(u, 0)); the driver's own are zero.
+    m and log s are linear on each side of the median of u, with different slopes: where the noise
+    is large the prior holds the coefficients, and where it is small they are as wide as the noise.
+    Particles must be able to move into that end of the funnel. ``means`` and ``widths`` have a row
+    for each of (1, min(u, 0), max(u, 0)); the driver's own are zero.
     """
 
     driver: int
@@ -44,7 +45,7 @@ class Course:
     widths: np.ndarray
 
     @classmethod
-    def fit(cls, points: np.ndarray, driver: int) -> "Course":
+    def fit(cls, points: np.ndarray, driver: int) -> "PiecewiseLocationScale":
         """Fit means by weighted least squares, and widths by likelihood."""
         column = points[:, driver]
         center, scale = float(np.median(column)), float(max(column.std(), 1e-300))
@@ -72,16 +73,18 @@ def _basis(distance: np.ndarray) -> np.ndarray:
     return np.stack([np.ones_like(distance), below, above], axis=1)
 
 
-class Straightened:
+class Standardized:
     """z = (x - m(u)) / s(u) with u the driving coordinate; each half by the fit of the other."""
 
-    def __init__(self, parts: Sequence[tuple[Rows, Course]], block: np.ndarray) -> None:
+    def __init__(
+        self, parts: Sequence[tuple[Rows, PiecewiseLocationScale]], block: np.ndarray
+    ) -> None:
         self._parts, self._block = parts, block
 
     @classmethod
     def fit(
         cls, halves: Sequence[tuple[Rows, Rows]], points: np.ndarray, block: np.ndarray
-    ) -> "Straightened | None":
+    ) -> "Standardized | None":
         """Fit to each half; None if one of them has no coordinate that drives the others."""
         parts = []
         for mine, other in halves:
@@ -91,7 +94,7 @@ class Straightened:
             driver = find_driving_coordinate(some)
             if driver is None:
                 return None
-            parts.append((mine, Course.fit(some, driver)))
+            parts.append((mine, PiecewiseLocationScale.fit(some, driver)))
         return cls(parts, block)
 
     def forward(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,8 +109,8 @@ class Straightened:
         """Return the gradient of the log-density of z, from that of x."""
         result = gradients[:, self._block]
         seen = points[:, self._block]
-        for mine, course in self._parts:
-            result[mine] = course.pull_gradients(seen[mine], result[mine])
+        for mine, fitted in self._parts:
+            result[mine] = fitted.pull_gradients(seen[mine], result[mine])
         whole = gradients.copy()
         whole[:, self._block] = result
         return whole
@@ -116,8 +119,8 @@ class Straightened:
         seen, log_scale = points[:, self._block], np.zeros(len(points))
         # The driver's own mean is zero and its width one, so that it is the same in both.
         with np.errstate(over="ignore", invalid="ignore"):
-            for mine, course in self._parts:
-                mean, log_width = course.predict(seen[mine])
+            for mine, fitted in self._parts:
+                mean, log_width = fitted.predict(seen[mine])
                 width = np.exp(log_width)
                 given = seen[mine]
                 seen[mine] = mean + width * given if inverse else (given - mean) / width

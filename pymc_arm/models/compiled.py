@@ -241,6 +241,7 @@ def _compile(
     layout = Layout.of(model, values)
     draws = layout.ravel(values, count)
     x, blocks = build_terms(model, layout)
+    blocks = [block.observed(x, draws) for block in blocks]
     density = LogDensity(x, blocks, draws, backend)
     check_density(model, layout, density, draws, prior)
     supports = find_supports(density, x, layout, draws)

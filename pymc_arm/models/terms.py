@@ -8,7 +8,7 @@ normal, whose k-th term is then log p(x_k | x_1, ..., x_{k-1}).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pymc as pm
@@ -34,6 +34,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
+from pymc_arm.models.graph.observed import compute_observed
 from pymc_arm.models.log_densities import log_densities
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
@@ -136,6 +137,12 @@ class TermBlock:
     kind: str  # "prior", "data" or "potential"
     pieces: tuple[TensorVariable, ...]
     variable: tuple[bool, ...]  # whether a free variable is in the graph, for each piece
+
+    def observed(self, x: TensorVariable, draws: np.ndarray) -> "TermBlock":
+        """Return the same terms, with no more computed of a table than is looked up in it."""
+        if self.kind == "prior":
+            return self
+        return replace(self, pieces=tuple(compute_observed(x, p, draws) for p in self.pieces))
 
 
 def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[TermBlock]]:

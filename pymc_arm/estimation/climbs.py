@@ -15,6 +15,9 @@ ITERATIONS = 120
 # 0.01 (the pairs of ``benchmarks model-pairs``); if they had to gain every ten steps it were 16.
 SMALLEST_GAIN = 1e-3
 STEPS_BETWEEN_CHECKS = 10
+# Nor does one go on that is so low, twice in a row, that so many times what it gained in these
+# steps would not lift it to where summits are looked at: more steps than there are.
+REACH = ITERATIONS / STEPS_BETWEEN_CHECKS
 
 
 def differences(log_density: LogDensity, points: np.ndarray, step: np.ndarray) -> np.ndarray:
@@ -34,6 +37,8 @@ def climb(
     scale: np.ndarray,
     *,
     by_row: bool = False,
+    arrived: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None,
+    lowest: float = -np.inf,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Maximise from all points at once, by the signs of the gradient (Riedmiller's Rprop).
 
@@ -50,6 +55,11 @@ def climb(
     by_row
         Whether each climb has a density of its own: the functions then take the numbers of the
         climbs too, since those that have arrived are left out.
+    arrived
+        Of points, heights and gradients, which climbs are sure to end where others have: these end
+        at once.
+    lowest
+        The height below which ends are of no interest.
 
     Returns
     -------
@@ -63,12 +73,22 @@ def climb(
     step = np.tile(0.1 * scale, (len(starts), 1))
     previous = np.zeros_like(points)
     reached, rested = heights, np.zeros(len(starts), bool)
-    sign, moved = np.zeros_like(points), np.ones(len(starts), bool)
+    slopes, moved = np.zeros_like(points), np.ones(len(starts), bool)
     for number in range(1, ITERATIONS + 1):
         # Where a step was refused the gradient is known.
         if moved.any():
             own = (going[moved],) if by_row else ()
-            sign[moved] = np.nan_to_num(np.sign(gradient(points[moved], *own)))
+            slopes[moved] = np.nan_to_num(gradient(points[moved], *own))
+        if arrived is not None and np.any(there := arrived(points, heights, slopes)):
+            ends[going], highest[going] = points, heights
+            left = ~there
+            going, points, heights = going[left], points[left], heights[left]
+            step, previous, slopes = step[left], previous[left], slopes[left]
+            reached, rested = reached[left], rested[left]
+            known = (going,) if by_row else ()
+            if not len(going):
+                break
+        sign = np.sign(slopes)
         agreement = sign * previous
         step = np.clip(
             step * np.where(agreement > 0, 1.3, np.where(agreement < 0, 0.5, 1.0)), 1e-12, scale
@@ -82,14 +102,16 @@ def climb(
         previous = np.where(better[:, None], sign, 0.0)
         if number % STEPS_BETWEEN_CHECKS == 0:
             ends[going], highest[going] = points, heights
-            resting = ~(heights - reached > SMALLEST_GAIN)
+            gained = heights - reached
+            with np.errstate(invalid="ignore"):
+                resting = ~(gained > SMALLEST_GAIN) | (heights + REACH * gained < lowest)
             if np.all(resting):
                 break
             kept = ~(resting & rested)
             if not np.all(kept):
                 going, points = going[kept], points[kept]
                 step, previous = step[kept], previous[kept]
-                sign, moved = sign[kept], moved[kept]
+                slopes, moved = slopes[kept], moved[kept]
                 known = (going,) if by_row else ()
                 # A density that is estimated by draws has other errors in other rows.
                 heights = log_density(points, *known)

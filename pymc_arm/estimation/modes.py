@@ -41,8 +41,9 @@ LARGEST_WITHOUT_GRADIENT = 20
 LARGEST_DIMENSION = 500
 # Climbs in many dimensions end on ridges: each end that is looked at costs a Hessian.
 MOST_SUMMITS = 40
-# A climb has arrived if a Newton step would gain less than this, in nats; polished if it may.
-ARRIVED = 0.1
+# A climb has arrived if a Newton step would gain less than this, in nats; polished if it may. The
+# summit that others are compared with before any climb is polished until a step gains less.
+ARRIVED, POLISHED = 0.1, 1e-4
 NEWTON_STEPS = 3
 # Ends of climbs within this quantile of a summit's Gaussian are the same summit.
 SAME_SUMMIT = 0.999
@@ -162,21 +163,28 @@ def _climb_again(
 
     It ends when climbs lead to no new summit.
     """
-    found: list[_Place] = []
     afforded = climbs_afforded(work)
     between = min(MOST_RECOMBINED, afforded)
     lowest = -np.inf
+    # The highest start is a particle: most climbs end at the summit next to it.
+    first = starts[np.argmax(log_density(starts))] if len(starts) else None
+    main = None if first is None else _measure(log_density, gradient, first, scale, POLISHED)
+    found: list[_Place] = [] if main is None else [main]
+    known = 0
     for _ in range(1 + CLIMBED_AGAIN):
-        ends, heights = climb(log_density, gradient, starts, scale)
-        lowest = max(lowest, heights.max(initial=-np.inf) - LOW - LOW_EACH * len(scale))
+        arrived = _Arrived(found, log_density)
+        margin = LOW + LOW_EACH * len(scale)
+        lowest = max([lowest, *(arrived.heights - margin)])
+        ends, heights = climb(log_density, gradient, starts, scale, arrived=arrived, lowest=lowest)
+        lowest = max(lowest, heights.max(initial=-np.inf) - margin)
         ends, heights = ends[heights > lowest], heights[heights > lowest]
-        known = len(found)
         found = _distinct(log_density, gradient, ends, heights, scale, found)
         # Where climbs are dear, a single summit is taken for the only one.
         if len(found) == known or (len(found) == 1 and afforded < OUTSTANDING):
             break
         for place in found[known:]:
             survey = survey.explain(*place)
+        known = len(found)
         starts = survey.outstanding(afforded)
         if len(found) > 1 and between:
             places = np.stack([place for _, place, _ in found])
@@ -185,6 +193,38 @@ def _climb_again(
         if not len(starts):
             break
     return found
+
+
+class _Arrived:
+    """Which climbs are sure to end at a summit that is known.
+
+    They are where ends are taken for that summit, and a step of Newton's method, with its
+    curvature, gains what is left to it: at the foot of another summit slopes say something else.
+
+    Parameters
+    ----------
+    places
+        The summits.
+    log_density
+        For their heights.
+    """
+
+    def __init__(self, places: Sequence[_Place], log_density: LogDensity) -> None:
+        self._places = [
+            (place, precision, np.linalg.inv(precision)) for _, place, precision in places
+        ]
+        summits = np.array([place for place, *_ in self._places])
+        self.heights = log_density(summits) if len(summits) else np.zeros(0)
+
+    def __call__(self, points: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Return which of the climbs have arrived."""
+        there = np.zeros(len(points), dtype=bool)
+        radius = 2 * scipy.special.gammaincinv(0.5 * points.shape[1], SAME_SUMMIT)
+        for (place, precision, inverse), height in zip(self._places, self.heights, strict=True):
+            gain = 0.5 * np.einsum("si,si->s", slopes @ inverse, slopes)
+            near = squared_distances(points, place, precision) < radius
+            there |= near & (np.abs(heights + gain - height) < ARRIVED)
+        return there
 
 
 def _distinct(
@@ -219,10 +259,12 @@ def _measure(
     gradient: Callable[[np.ndarray], np.ndarray],
     summit: np.ndarray,
     scale: np.ndarray,
+    enough: float = ARRIVED,
 ) -> _Place | None:
     """Return the log of the mass by Laplace's method, the place and the precision.
 
-    None if the point is no summit, and a few Newton steps do not lead to one.
+    None if the point is no summit, and a few Newton steps do not lead to one, where another would
+    gain less than what is enough.
     """
     dimension = len(summit)
     height = log_density(summit[None])[0]
@@ -232,7 +274,7 @@ def _measure(
             return None
         slope = gradient(summit[None])[0]
         step = np.linalg.solve(precision, slope)
-        if 0.5 * float(slope @ step) < ARRIVED:
+        if 0.5 * float(slope @ step) < enough:
             break
         new = summit + step
         new_height = log_density(new[None])[0]

@@ -132,3 +132,35 @@ def test_gradients_are_kept_where_a_step_was_refused():
     assert np.abs(ends).max() < 0.1
     together = np.concatenate(asked)
     assert len(np.unique(together, axis=0)) == len(together)
+
+
+def test_climbs_that_have_arrived_or_are_too_low_end() -> None:
+    """Of two summits one is known, and the other one is too low to be of interest."""
+    starts = np.random.default_rng(4).normal(scale=4.0, size=(40, 2))
+    rows = []
+
+    def parts(at: np.ndarray) -> np.ndarray:
+        high, low = np.square(at - 3).sum(axis=1), np.square(at + 3).sum(axis=1)
+        return np.stack([-2 * high, -50 - 0.5 * low])
+
+    def log_density(at: np.ndarray) -> np.ndarray:
+        return np.logaddexp(*parts(at))
+
+    def gradient(at: np.ndarray) -> np.ndarray:
+        rows.append(len(at))
+        first, second = np.exp(parts(at) - log_density(at))[:, :, None]
+        return -4 * first * (at - 3) - second * (at + 3)
+
+    def arrived(at: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        np.testing.assert_allclose(heights, log_density(at))
+        return np.square(slopes).sum(axis=1) + np.square(at - 3).sum(axis=1) < 1
+
+    scale = starts.std(axis=0)
+    ends, heights = climb(log_density, gradient, starts, scale)
+    whole = sum(rows)
+    early, lower = climb(log_density, gradient, starts, scale, arrived=arrived, lowest=-20.0)
+    assert sum(rows) - whole < 0.7 * whole
+    at_summit = np.square(ends - 3).sum(axis=1) < 1
+    assert 0 < at_summit.sum() < 40
+    assert (np.square(early - 3).sum(axis=1) < 1.5).tolist() == at_summit.tolist()
+    assert (lower > -20).tolist() == (heights > -20).tolist()

@@ -6,27 +6,25 @@ three gradients. All rows, each with parameters of its own, go at once, and thos
 stay behind.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy
 
-from pymc_arm.errors import PathError
 from pymc_arm.models.fields.factors import SparseFactor, choose_factor
 from pymc_arm.models.fields.gradient import FieldGradient, compile_field_gradient
+from pymc_arm.models.fields.target import LARGEST, FieldTarget, LargeFieldError, Modes
 from pymc_arm.models.reference.target import View
 
-__all__ = ["Conditional", "Modes"]
+__all__ = ["Conditional"]
 
-# The step of the differences, in standard deviations of the prior, or in units where those are
-# large: the prior of an intercept may be 1000 times as wide as its posterior.
-DIFFERENCE = 1e-4
 # A second derivative smaller than this share of those on the diagonal is rounding.
 NEGLIGIBLE = 1e-7
 # Points at which the pattern of second derivatives is looked for, and how far from zero. At draws
 # of a vague prior the data may have curvatures beside which all others are rounding.
 PATTERN_POINTS, NEAR = 2, 2.0
+# From so many coordinates on one point is looked at: each takes a gradient for every coordinate.
+MANY = 600
 # Coordinates that depend on more than this share of all are common: coefficients, intercepts.
 COMMON, FEWEST_COMMON = 0.2, 8
 # Newton's steps: five are usual. It has arrived if another step would gain less, in nats: what is
@@ -41,35 +39,11 @@ COSTLY, CLOSER, MOST_FOLLOWING, FOLLOWED = 6, 0.3, 12, 0.01
 FAR = 1.0
 # What a step may promise in vain, by rounding of log f.
 ROUNDING = 1e-5
-# How often a step is halved, and what is added to a precision that is not positive definite, in
-# units of its diagonal.
-HALVINGS = 12
+# What is added to a precision that is not positive definite, in units of its diagonal.
 DAMPING = (1e-3, 1e-1, 1.0, 10.0, 1e3)
-# Elements of the points that are evaluated at once.
-LARGEST = 4_000_000
-# Gradients that modes may take in all. Random walks take 5000, and matrices of 100 coordinates
-# 100,000; where Newton's method wanders (splines for mean and log sd), it took five million.
-BUDGET = 200_000
 
 
-@dataclass(frozen=True)
-class Modes:
-    """Of each row: the conditional mode, its factor, and log f with the field integrated out.
-
-    That is Laplace's approximation, -inf where no mode was found. ``numbers`` are those of
-    :class:`pymc_arm.models.fields.factors.SparseFactor`.
-    """
-
-    points: np.ndarray
-    numbers: np.ndarray
-    log_marginal: np.ndarray
-
-    def select(self, rows: np.ndarray) -> "Modes":
-        """Return some of the rows."""
-        return Modes(self.points[rows], self.numbers[rows], self.log_marginal[rows])
-
-
-class Conditional:
+class Conditional(FieldTarget):
     """Finds modes of a field given its parameters.
 
     Parameters
@@ -88,22 +62,21 @@ class Conditional:
     """
 
     def __init__(self, view: View, field: np.ndarray, prior: np.ndarray) -> None:
-        self.view, self.field = view, field
-        self.parameters = np.setdiff1d(np.arange(prior.shape[1]), field)
-        low, high = np.quantile(prior, [0.16, 0.84], axis=0)
-        self.scale = np.clip(0.5 * (high - low), 1e-8, 1e8)
-        self._step = DIFFERENCE * np.minimum(self.scale[field], 1.0)
-        self.evaluations = 0
+        super().__init__(view, field, prior)
         #: The gradient in the field alone, where that spares the work of a matrix for each point.
         self._alone: FieldGradient | None = None
         pattern = np.eye(len(field), dtype=bool)
         near = view.near_zero(np.random.default_rng(0), 4 * PATTERN_POINTS, NEAR)
+        chosen: SparseFactor | None = None
         for points in (near, prior):
             pattern |= self._find_pattern(points)
-        factor = choose_factor(pattern)
-        if factor is None:
-            raise PathError(f"{len(field)} coordinates of a field depend on too many others.")
-        self.factor: SparseFactor = factor
+            chosen = choose_factor(pattern)
+            if chosen is None:
+                raise LargeFieldError(
+                    f"{len(field)} coordinates of a field depend on too many others."
+                )
+        assert chosen is not None
+        self.factor = chosen
         self._rows, self._columns = np.nonzero(pattern)
         common = pattern.sum(axis=1) > max(COMMON * len(field), FEWEST_COMMON)
         self._color = _color(pattern, common)
@@ -122,12 +95,6 @@ class Conditional:
         """How many gradients a matrix of second derivatives takes."""
         return int(self._color.max()) + 1
 
-    def join(self, parameters: np.ndarray, field: np.ndarray) -> np.ndarray:
-        """Return points of the view."""
-        points = np.empty((len(parameters), len(self.parameters) + len(self.field)))
-        points[:, self.parameters], points[:, self.field] = parameters, field
-        return points
-
     def find_modes(
         self, parameters: np.ndarray, start: np.ndarray, known: np.ndarray | None = None
     ) -> Modes:
@@ -143,7 +110,7 @@ class Conditional:
             Numbers of factors that are about right there, if there are any.
         """
         points = self.join(parameters, start)
-        values, slopes = self._evaluate(points)
+        values, slopes = self.evaluate(points)
         arrived = np.zeros(len(points), dtype=bool)
         numbers = np.zeros((len(points), self.factor.count))
         active = np.flatnonzero(np.isfinite(values))
@@ -161,7 +128,7 @@ class Conditional:
             left[active] = gain
             there = np.array([f is not None for f in factors]) & ((gain < SMALLEST_GAIN) | stuck)
             moving = np.flatnonzero(~there & ~stuck & np.isfinite(gain) & (gain > 0))
-            moved = self._search(points, values, slopes, active[moving], step[moving])
+            moved = self.search(points, values, slopes, active[moving], step[moving])
             # Those that gain nothing are at the end of their digits, or lost.
             for number in moving[~moved & (gain[moving] < ROUNDING)]:
                 there[number] = factors[number] is not None
@@ -231,43 +198,17 @@ class Conditional:
                 break
             trial = points[active[closer]]
             trial[:, self.field] += step[closer]
-            new_values, new_slopes = self._evaluate(trial)
+            new_values, new_slopes = self.evaluate(trial)
             better = new_values > values[active[closer]] - SMALLEST_GAIN
             left = np.flatnonzero(closer)[better]
             active, numbers, gain = active[left], numbers[left], promised[left]
             points[active], values[active] = trial[better], new_values[better]
             slopes[active] = new_slopes[better]
 
-    def _search(
-        self,
-        points: np.ndarray,
-        values: np.ndarray,
-        slopes: np.ndarray,
-        active: np.ndarray,
-        step: np.ndarray,
-    ) -> np.ndarray:
-        """Go along the steps as far as that gains anything, in place; return which rows moved."""
-        length, waiting = 1.0, np.arange(len(active))
-        for _ in range(HALVINGS):
-            trial = points[active[waiting]]
-            trial[:, self.field] += length * step[waiting]
-            new_values, new_slopes = self._evaluate(trial)
-            better = new_values > values[active[waiting]]
-            rows = active[waiting[better]]
-            points[rows], values[rows] = trial[better], new_values[better]
-            slopes[rows] = new_slopes[better]
-            waiting = waiting[~better]
-            length *= 0.4
-            if not len(waiting):
-                break
-        result = np.ones(len(active), dtype=bool)
-        result[waiting] = False
-        return result
-
-    def _evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return values, and gradients of which only those in the field are right."""
         if self._alone is None:
-            self._count(len(points))
+            self.count(len(points))
             return self.view(points)
         values, slopes = self._evaluate_fields(points, points[:, None, self.field])
         gradients = np.zeros_like(points)
@@ -278,7 +219,7 @@ class Conditional:
         self, points: np.ndarray, fields: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return values and slopes of many fields at each point: (size, fields, field)."""
-        self._count(fields.shape[0] * fields.shape[1])
+        self.count(fields.shape[0] * fields.shape[1])
         if self._alone is not None:
             values, slopes = self._alone(points, fields)
             return values + self.view.target.path.log_normalizer, slopes
@@ -287,15 +228,10 @@ class Conditional:
         values, gradients = self.view(spread)
         return values.reshape(fields.shape[:2]), gradients[:, self.field].reshape(fields.shape)
 
-    def _count(self, evaluations: int) -> None:
-        self.evaluations += evaluations
-        if self.evaluations > BUDGET:
-            raise PathError(f"The modes of a field take more than {BUDGET} gradients.")
-
     def _second_derivatives(self, points: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Return minus the second derivatives at points, (size, places of the pattern)."""
         size, colors = len(points), self.colors
-        step = self._step
+        step = self.step
         values = np.empty((size, len(self._rows)))
         group = max(1, LARGEST // (size * points.shape[1]))
         for first in range(0, colors, group):
@@ -315,26 +251,18 @@ class Conditional:
         """Return which coordinates of the field depend on each other at some of the points."""
         size = len(self.field)
         pattern = np.eye(size, dtype=bool)
-        tried = 0
+        tried, most = 0, PATTERN_POINTS if size <= MANY else 1
         for point in points:
-            value, slope = self._evaluate(point[None])
+            value, slope = self.evaluate(point[None])
             if not np.isfinite(value[0]):
                 continue
-            step = self._step
-            change = np.empty((size, size))
-            rows = max(1, LARGEST // len(point))
-            for first in range(0, size, rows):
-                own = np.arange(first, min(first + rows, size))
-                shifted = np.tile(point, (len(own), 1))
-                shifted[np.arange(len(own)), self.field[own]] += step[own]
-                moved = self._evaluate(shifted)[1][:, self.field]
-                change[own] = (moved - slope[:, self.field]) / step[own, None]
+            change = self.hessian(point, slope[0, self.field])
             diagonal = np.sqrt(np.abs(np.diag(change)))
             with np.errstate(all="ignore"):
                 share = np.abs(change) / np.maximum(np.outer(diagonal, diagonal), 1e-300)
             pattern |= np.isfinite(share) & (share > NEGLIGIBLE)
             tried += 1
-            if tried == PATTERN_POINTS:
+            if tried == most:
                 break
         return pattern | pattern.T
 

@@ -12,11 +12,13 @@ import numpy as np
 
 from pymc_arm.errors import PathError
 from pymc_arm.models.fields.choose import FEWEST, find_field
-from pymc_arm.models.fields.conditional import Conditional, Modes
+from pymc_arm.models.fields.conditional import Conditional
+from pymc_arm.models.fields.scaled import ScaledConditional
+from pymc_arm.models.fields.target import LargeFieldError, Modes
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.optimize import maximize
-from pymc_arm.models.reference.target import SharedTarget
+from pymc_arm.models.reference.target import SharedTarget, View
 
 __all__ = ["fit_field_view"]
 
@@ -93,7 +95,7 @@ def fit_field_view(
     inner = target.view()
     inside = inner.from_model(prior)[0]
     inside = inside[np.isfinite(inside).all(axis=1)]
-    conditional = Conditional(inner, field, inside)
+    conditional = _make_conditional(inner, field, inside)
     marginal = _Marginal(conditional)
     near = inner.near_zero(rng, LOOKED_AT // 2, NEAR)
     summit = marginal.climb(np.concatenate([inside[: LOOKED_AT // 2], near]))
@@ -103,13 +105,22 @@ def fit_field_view(
     return FieldView(target, field_map), conditional.evaluations
 
 
+def _make_conditional(
+    view: View, field: np.ndarray, prior: np.ndarray
+) -> Conditional | ScaledConditional:
+    try:
+        return Conditional(view, field, prior)
+    except LargeFieldError:
+        return ScaledConditional(view, field, prior)
+
+
 class _Marginal:
     """The density of the parameters, with the field integrated out by Laplace's method.
 
     It keeps what was found: a mode nearby is the best start of Newton's method.
     """
 
-    def __init__(self, conditional: Conditional) -> None:
+    def __init__(self, conditional: Conditional | ScaledConditional) -> None:
         self.conditional = conditional
         self.scale = conditional.scale[conditional.parameters]
         self._found: list[tuple[np.ndarray, Modes]] = []
@@ -158,6 +169,7 @@ class _Marginal:
             raise PathError("No prior draw of the parameters of a field has a conditional mode.")
         best = np.argsort(-values)[:CLIMBING]
         climbing = starts[best[np.isfinite(values[best])]]
+        self._recenter(climbing[0])
         ended = maximize(self, climbing, self.scale, CLIMB_STEPS, LONGEST)
         top = int(np.argmax(ended.values))
         # A climb that ended on the way is no other summit: the density falls nowhere between.
@@ -167,7 +179,16 @@ class _Marginal:
             line = ended.points[rival] + shares * (ended.points[top] - ended.points[rival])
             if self.values(line).min() < ended.values[rival] - VALLEY:
                 raise PathError("The parameters of a field have more than one summit.")
+        self._recenter(ended.points[top])
         return ended.points[top]
+
+    def _recenter(self, parameters: np.ndarray) -> None:
+        """Take what a large field has in common for all parameters from here."""
+        if isinstance(self.conditional, ScaledConditional):
+            mode = self.mode_at(parameters)
+            self.conditional.recenter(self.conditional.join(parameters[None], mode[None])[0])
+            self._found.clear()
+            self.values(parameters[None], mode[None])
 
     def survey(self, rng: np.random.Generator, summit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and factor of a Gaussian, from a parabola through points around a summit."""
@@ -297,7 +318,10 @@ def _tails(whitened: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _check_mode(
-    conditional: Conditional, marginal: _Marginal, summit: np.ndarray, prior: np.ndarray
+    conditional: Conditional | ScaledConditional,
+    marginal: _Marginal,
+    summit: np.ndarray,
+    prior: np.ndarray,
 ) -> None:
     """Raise a PathError if Newton's method finds other modes of the field from prior draws."""
     starts = prior[:MODE_STARTS, conditional.field]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.models.fields.factors import SparseFactor
+from pymc_arm.models.fields.scaled import ScaledFactor
 from pymc_arm.models.reference.target import SharedTarget, View
 
 __all__ = ["FieldMap", "FieldView"]
@@ -37,7 +38,7 @@ class FieldMap:
 
     field: np.ndarray
     parameters: np.ndarray
-    factor: SparseFactor
+    factor: SparseFactor | ScaledFactor
     center: np.ndarray
     whitener: np.ndarray
     low: np.ndarray

@@ -262,7 +262,7 @@ class Gradient:
         for piece, first, last in zip(pieces, [0, *self._ends[:-1]], self._ends, strict=True):
             own = weights[int(first) : int(last)]
             # An inactive term may be -inf, which zero times would make a NaN.
-            total += pt.sum(pt.switch(pt.gt(own, 0), own * piece, 0.0))
+            total += pt.sum(pt.switch(pt.neq(own, 0), own * piece, 0.0))
         return total
 
     def _interpret(

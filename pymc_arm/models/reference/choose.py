@@ -20,6 +20,7 @@ from pymc_arm.models.elimination import Marginalize
 from pymc_arm.models.fields.choose import FEWEST
 from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.closed_forms import ConjugateTarget, find_conjugate
 from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.groups import GroupTarget, find_groups
 from pymc_arm.models.reference.path import ReferencePath
@@ -167,15 +168,9 @@ def _fit(
     enough = FIELD_OVERLAP if costly or not len(groups) else BETTER_THAN_GROUPS
     if field is not None and field.overlap > enough:
         return field, shared
-    # Nodes at equal distances are no rule for a tail that is 100 wide.
-    if len(groups) and find_quantiles(path, groups) is None:
-        try:
-            target: SharedTarget = GroupTarget(path, groups)
-            reference = fit_reference(path, rng, target=target)
-            if reference.overlap > SMALLEST_OVERLAP:
-                return reference, target
-        except (PathError, np.linalg.LinAlgError):
-            pass  # all coordinates together are the next best
+    found = _fit_without_groups(path, groups, rng)
+    if found is not None:
+        return found
     if field is not None and field.overlap > FIELD_OVERLAP:
         return field, shared
     try:
@@ -190,6 +185,28 @@ def _fit(
     if field is not None and field.overlap > reference.overlap:
         reference = field
     return reference, shared
+
+
+def _fit_without_groups(
+    path: GenericPath, groups: np.ndarray, rng: np.random.Generator | None
+) -> tuple[Reference, SharedTarget] | None:
+    """Fit a reference where groups are integrated out, if there are any and that can be done."""
+    targets: list[Callable[[], GroupTarget]] = []
+    conjugate = find_conjugate(path, groups)
+    if len(conjugate):
+        targets.append(lambda: ConjugateTarget(path, conjugate))
+    # Nodes at equal distances are no rule for a tail that is 100 wide.
+    if len(groups) and find_quantiles(path, groups) is None:
+        targets.append(lambda: GroupTarget(path, groups))
+    for make in targets:
+        try:
+            target = make()
+            reference = fit_reference(path, rng, target=target)
+            if reference.overlap > SMALLEST_OVERLAP:
+                return reference, target
+        except (PathError, np.linalg.LinAlgError):
+            pass  # all coordinates together are the next best
+    return None
 
 
 def _fit_field(

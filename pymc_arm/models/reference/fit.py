@@ -16,6 +16,7 @@ from pymc_arm.errors import PathError
 from pymc_arm.estimation.approximation.covariance import score_covariance
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.closed_forms import ConjugateTarget
 from pymc_arm.models.reference.density import (
     Chart,
     Component,
@@ -94,9 +95,9 @@ class Reference:
 
     ``overlap`` is the effective share of draws of q, and ``log_evidence`` what they estimate;
     ``evaluations`` counts gradients. ``crowded`` says that there are more summits than components.
-    ``collapsed`` are the coordinates that were integrated out,
-    and ``focus`` says where they are. ``field`` is the map that standardizes a Gaussian field,
-    and ``tail`` is Pareto's k of the weights of draws, where it was measured.
+    ``collapsed`` are the coordinates that were integrated out, in closed form if they are
+    ``conjugate``, and ``focus`` says where they are. ``field`` is the map that standardizes a
+    Gaussian field, and ``tail`` is Pareto's k of the weights of draws, where it was measured.
     """
 
     shares: np.ndarray
@@ -110,11 +111,14 @@ class Reference:
     collapsed: np.ndarray
     focus: Focus | None = None
     crowded: bool = False
+    conjugate: bool = False
     field: FieldMap | None = None
     tail: float = -np.inf
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""
+        if self.conjugate:
+            return ConjugateTarget(path, self.collapsed)
         if len(self.collapsed):
             return GroupTarget(path, self.collapsed, self.focus)
         return SharedTarget(path)
@@ -200,7 +204,8 @@ def _fit_reference(
     if best.overlap < enough and best.mixture.dimension <= LARGEST_POLISHED:
         best = _polish(rng, target, best, enough)
     if isinstance(target, GroupTarget):
-        return replace(best, collapsed=target.collapsed, focus=target.focus)
+        conjugate = isinstance(target, ConjugateTarget)
+        return replace(best, collapsed=target.collapsed, focus=target.focus, conjugate=conjugate)
     return best
 
 

@@ -15,6 +15,7 @@ nodes. Groups with the same data are integrated once (:mod:`twins`).
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import scipy
@@ -26,7 +27,7 @@ from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.target import SharedTarget
 from pymc_arm.models.reference.twins import GroupTerms, are_twins, find_twins, merge_twins
 
-__all__ = ["Focus", "GroupTarget", "find_groups"]
+__all__ = ["Focus", "GroupTarget", "Integrals", "find_groups", "find_independent"]
 
 # Groups are worth their integrals from so many on, if no more of the others than this are left. An
 # evaluation takes 30 times as many terms: with 44 parameters left, an item response model of 100
@@ -64,12 +65,20 @@ def find_groups(path: GenericPath) -> np.ndarray:
 
     Coordinates with many neighbours are kept first: they are the parameters.
     """
+    chosen, dimension = find_independent(path), path.plan.layout.dimension
+    left = dimension - len(chosen)
+    most = min(max(2, LARGEST_LEFT * dimension), MOST_LEFT)
+    few = len(chosen) >= FEWEST and 0 < left <= most
+    return chosen if few else np.zeros(0, dtype=int)
+
+
+def find_independent(path: GenericPath) -> np.ndarray:
+    """Return coordinates that are independent given the others; none where there are no terms."""
     layout, scopes = path.plan.layout, path.plan.scopes
-    nothing = np.zeros(0, dtype=int)
     if layout.discrete.any() or layout.dimension < FEWEST + 1:
-        return nothing
+        return np.zeros(0, dtype=int)
     if not isinstance(path.density, LogDensity):  # sums have no single terms
-        return nothing
+        return np.zeros(0, dtype=int)
     terms = scopes.astype(np.float32)
     neighbours = (terms.T @ terms) > 0
     np.fill_diagonal(neighbours, False)
@@ -77,10 +86,7 @@ def find_groups(path: GenericPath) -> np.ndarray:
     for coordinate in np.argsort(neighbours.sum(axis=1), kind="stable"):
         chosen[coordinate] = not (neighbours[coordinate] & chosen).any()
     chosen &= terms.any(axis=0)
-    left = layout.dimension - chosen.sum()
-    most = min(max(2, LARGEST_LEFT * layout.dimension), MOST_LEFT)
-    few = chosen.sum() >= FEWEST and 0 < left <= most
-    return np.flatnonzero(chosen) if few else nothing
+    return np.flatnonzero(chosen)
 
 
 @dataclass(frozen=True)
@@ -98,8 +104,22 @@ class Focus:
         return design @ self.means, np.exp(np.clip(design @ self.log_widths, -600, 600))
 
 
+class Integrals(Protocol):
+    """Of each row: the log of the integral over all groups, and what its gradient takes."""
+
+    @property
+    def log_mass(self) -> np.ndarray:
+        """The log of the integral, (size,)."""
+
+    def shares(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return values of the groups in some rows, and their weights, (rows, nodes, groups).
+
+        The gradient is the sum of those of the terms at the values, with these weights.
+        """
+
+
 @dataclass(frozen=True)
-class _Integrals:
+class _Quadrature:
     """Of each row: the integral over all groups, and mean, width and values at the nodes of each.
 
     ``log_values`` are (size, nodes, groups), relative to the largest; of groups with the same data
@@ -107,9 +127,17 @@ class _Integrals:
     """
 
     log_mass: np.ndarray
+    nodes: np.ndarray
     means: np.ndarray
     widths: np.ndarray
     log_values: np.ndarray
+
+    def shares(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return every second node, and the share of the mass that it stands for."""
+        places, log_values = self.nodes[SLOPE_NODES], self.log_values[rows][:, SLOPE_NODES]
+        shares = np.exp(log_values)
+        shares /= shares.sum(axis=1, keepdims=True)
+        return self.means[rows][:, None] + places[:, None] * self.widths[rows][:, None], shares
 
 
 class GroupTarget(SharedTarget):
@@ -148,7 +176,7 @@ class GroupTarget(SharedTarget):
         """Return log f of the parameters, and its gradient; points have all coordinates."""
         values, gradients = np.full(len(points), -np.inf), np.zeros_like(points)
         for part in self._parts(points):
-            found = self._integrate(points[part])
+            found = self._integrals(points[part])
             values[part] = self._total(points[part], found)
             usable = np.flatnonzero(np.isfinite(values[part]))
             if len(usable):
@@ -158,29 +186,27 @@ class GroupTarget(SharedTarget):
         values[wrong], gradients[wrong] = -np.inf, 0.0
         return values, gradients
 
-    def _slope(self, points: np.ndarray, found: "_Integrals", rows: np.ndarray) -> np.ndarray:
-        """Return the mean over nodes of the gradient of the joint density."""
-        places, log_values = self._nodes[SLOPE_NODES], found.log_values[rows][:, SLOPE_NODES]
-        shares = np.exp(log_values)
-        shares /= shares.sum(axis=1, keepdims=True)
+    def _slope(self, points: np.ndarray, found: Integrals, rows: np.ndarray) -> np.ndarray:
+        """Return the gradient: that of the joint density at nodes, each with its share."""
+        values, shares = found.shares(rows)
         groups, nodes = self._groups, points.copy()
-        others = self._others
+        others, middle = self._others, values.shape[1] // 2
         total = np.zeros_like(points)
         if groups.density is not self.path.density:
             total = self.path.density.gradient(points, others)[1]
             others = np.zeros(groups.density.count)
-        for number, place in enumerate(places):
+        for number in range(values.shape[1]):
             # Terms without a group count once.
-            weights = np.tile(others * (number == len(places) // 2), (len(points), 1))
+            weights = np.tile(others * (number == middle), (len(points), 1))
             weights[:, groups.terms] = (shares[:, number] * groups.times)[:, groups.owner]
-            nodes[:, self._columns] = found.means[rows] + place * found.widths[rows]
+            nodes[:, self._columns] = values[:, number]
             total += self._gradient(nodes, weights)[1]
         return total
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f of the parameters."""
         parts = self._parts(points)
-        return np.concatenate([self._total(points[p], self._integrate(points[p])) for p in parts])
+        return np.concatenate([self._total(points[p], self._integrals(points[p])) for p in parts])
 
     def complete(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Draw the groups given the parameters, from a cubic through the logs at the nodes."""
@@ -254,7 +280,7 @@ class GroupTarget(SharedTarget):
         fine = np.linspace(nodes[0], nodes[-1], BETWEEN * (len(nodes) - 1) + 1)
         self._finer = scipy.interpolate.CubicSpline(nodes, np.eye(len(nodes)))(fine)
 
-    def _total(self, points: np.ndarray, found: "_Integrals") -> np.ndarray:
+    def _total(self, points: np.ndarray, found: Integrals) -> np.ndarray:
         """Return log f: the integrals, and the terms that have none."""
         values = self.path.density.sum(points, self._others) + found.log_mass
         values[np.isnan(values)] = -np.inf
@@ -265,7 +291,10 @@ class GroupTarget(SharedTarget):
         step = max(1, LARGEST_TABLE // size)
         return [slice(first, first + step) for first in range(0, len(points), step)]
 
-    def _integrate(self, points: np.ndarray) -> _Integrals:
+    def _integrals(self, points: np.ndarray) -> Integrals:
+        return self._integrate(points)
+
+    def _integrate(self, points: np.ndarray) -> _Quadrature:
         means, widths, lost = self._find(points)
         table = self._table(points, means, widths, self._nodes)
         with np.errstate(all="ignore"):
@@ -278,7 +307,7 @@ class GroupTarget(SharedTarget):
             log_mass = largest + np.log(total * self._spacing * widths)
             log_mass = (self._groups.times * log_mass).sum(axis=1)
             log_mass[np.isnan(log_mass) | lost] = -np.inf
-        return _Integrals(log_mass, means, widths, log_values)
+        return _Quadrature(log_mass, self._nodes, means, widths, log_values)
 
     def _find(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return conditional means and widths, and where they were not found."""

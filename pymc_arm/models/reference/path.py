@@ -59,8 +59,9 @@ EXPLORERS = 250
 # In more dimensions than this there are fewer: each costs more gradients, and the error of log Z
 # that is wanted is larger (radon, 777 dimensions, 250 particles: 0.04).
 MANY, FEWER_EXPLORERS = 300, 150
-# What is integrated out is evaluated at some so many nodes, those of the search for them included.
-NODES = 60
+# What is integrated out is evaluated at some so many nodes, those of the search for them included;
+# where integrals are known in closed form, at three, and again where these were far away.
+NODES, CLOSED = 60, 5
 # Sweeps at the end of the path, where draws are taken: they begin at particles that may be copies
 # of few, and only those that have forgotten where they began count one by one. Counts of species
 # with a Dirichlet distribution for each place: with ten sweeps one chain of four remembered 0.4,
@@ -294,7 +295,8 @@ class ReferencePath(Path):
     @property
     def work(self) -> int:
         """How many elements an evaluation of the density computes."""
-        return self._path.work * (NODES if len(self.reference.collapsed) else 1)
+        nodes = CLOSED if self.reference.conjugate else NODES
+        return self._path.work * (nodes if len(self.reference.collapsed) else 1)
 
     def particle_bytes(self) -> int:
         """Return the size of a row and of what its move takes."""

@@ -8,6 +8,7 @@ from scipy.stats import halfnorm, multivariate_normal
 from pymc_arm.errors import PathError
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.fields import conditional as module
+from pymc_arm.models.fields import target as target_module
 from pymc_arm.models.fields.choose import find_field
 from pymc_arm.models.fields.conditional import Conditional
 from pymc_arm.models.reference.target import SharedTarget
@@ -90,7 +91,7 @@ def test_a_precision_serves_for_several_steps(monkeypatch):
 
 
 def test_a_budget_ends_what_wanders(walk_target, monkeypatch):
-    monkeypatch.setattr(module, "BUDGET", 10)
+    monkeypatch.setattr(target_module, "BUDGET", 10)
     with pytest.raises(PathError, match="more than 10 gradients"):
         conditional_of(*walk_target)
 

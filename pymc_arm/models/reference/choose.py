@@ -219,6 +219,8 @@ def _describe(reference: Reference) -> str:
         view = f" where {len(own.field)} coordinates are standardized given {len(own.parameters)}"
     if len(reference.collapsed):
         view += f" with {len(reference.collapsed)} coordinates integrated out"
+    if reference.cell is not None:
+        view += f" in one of {reference.cell.images} symmetric cells ({reference.cell.describe()})"
     return (
         f"starts at a reference: {shape}{view}, fitted with {reference.evaluations} gradients; "
         f"{100 * reference.overlap:.0f} % of its draws are effective (the steps above are those of "

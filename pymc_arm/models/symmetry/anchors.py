@@ -69,12 +69,12 @@ def find_cell(
         middles = 0.5 * (extended + np.concatenate(images))
         return np.asarray(log_density(extension.restrict(middles)) > height - VALLEY)
 
+    everything = np.arange(extension.dimension)
+    allowed = extension.closed_by(everything if usable is None else usable)
     anchors: list[Anchor] = []
     for symmetry in true:
         columns = free_columns(symmetry, true)
-        if usable is not None:
-            given = np.isin(symmetry.blocks, usable).all(axis=0)
-            columns = columns[given[columns]]
+        columns = columns[np.isin(symmetry.blocks, allowed).all(axis=0)[columns]]
         signed = symmetry.signs[columns] < 0
         if not len(columns) or (symmetry.flipped and not signed.any()):
             continue

@@ -40,6 +40,11 @@ class Extension:
         more = [-points[:, each].sum(axis=1) for each in self.closures]
         return np.concatenate([points, np.stack(more, axis=1)], axis=1)
 
+    def closed_by(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return some coordinates, and those that are sums of these alone."""
+        whole = [np.isin(each, coordinates).all() for each in self.closures]
+        return np.concatenate([coordinates, self.dimension + np.flatnonzero(whole)])
+
     def restrict(self, extended: np.ndarray) -> np.ndarray:
         """Return points without those that were added."""
         return extended[:, : self.dimension]

@@ -193,12 +193,15 @@ def _unchanged(
 
 
 def _smallest(symmetries: Sequence[Symmetry]) -> list[Symmetry]:
-    """Return permutations, and changes of sign, that share no coordinate with smaller ones."""
+    """Return permutations, and changes of sign, that share no column with smaller ones.
+
+    Rows and columns of a matrix have coordinates in common, and are two symmetries.
+    """
     found: list[Symmetry] = []
     for each in symmetries:  # the smallest come first
+        columns = set(map(tuple, each.blocks.T))
         alike = [other for other in found if other.permuted == each.permuted]
-        same = [other for other in alike if other.blocks.shape[0] == each.blocks.shape[0]]
-        if not any(np.isin(each.blocks, other.blocks).any() for other in same):
+        if not any(columns & set(map(tuple, other.blocks.T)) for other in alike):
             found.append(each)
     return found
 

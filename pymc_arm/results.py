@@ -114,11 +114,11 @@ def represent_posterior(
     recorded: dict[str, Any] = {}
     if not alive or path.finished(path.start):
         return list(chains), recorded
-    symmetric = isinstance(path, Symmetric) and path.everywhere is not None
+    symmetric = path if isinstance(path, Symmetric) and path.everywhere is not None else None
     ended = [chains[n].draws for n in alive]
-    if symmetric:
+    if symmetric is not None:
         # Random images of draws would hide what chains do not agree on.
-        ended = [path.representatives(generator, chains[n].particles) for n in alive]
+        ended = [symmetric.representatives(generator, chains[n].particles) for n in alive]
     recorded |= _convergence(ended, "explore_")
     bridges = [chain.refined for chain in chains if chain.refined is not None]
     drawn = [found.particles for found in bridges]
@@ -139,7 +139,7 @@ def represent_posterior(
     result = []
     for chain, rng, particles in zip(chains, generator.spawn(len(chains)), drawn, strict=True):
         if chain.draws:
-            own = path.representatives(rng, particles) if symmetric else None
+            own = None if symmetric is None else symmetric.representatives(rng, particles)
             chain = replace(chain, draws=path.posterior(rng, particles), representatives=own)
         result.append(chain)
     return result, recorded

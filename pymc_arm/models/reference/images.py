@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pymc_arm.models.fields.view import FieldView
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.laplace import Laplace
 from pymc_arm.models.reference.mixture import Fit
@@ -63,7 +64,7 @@ class CellSearch:
 class Fold:
     """Takes points of a view to their images in a cell."""
 
-    def __init__(self, view: View, cell: Cell) -> None:
+    def __init__(self, view: View | FieldView, cell: Cell) -> None:
         self._view, self._cell = view, cell
 
     def __call__(self, points: np.ndarray) -> np.ndarray:

@@ -279,8 +279,7 @@ class ReferencePath(Path):
         )
 
     def _fold(self, chart: Chart, cell: Cell, points: np.ndarray) -> np.ndarray:
-        view = Fold(chart.view, cell)
-        return chart.from_view(view(chart.to_view(points)))
+        return chart.from_view(Fold(chart.view, cell)(chart.to_view(points)))
 
     def model_points(self, rng: np.random.Generator, particles: np.ndarray) -> np.ndarray:
         """Return particles in the coordinates of the model's own path.

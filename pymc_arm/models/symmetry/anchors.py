@@ -74,7 +74,8 @@ def find_cell(
     anchors: list[Anchor] = []
     for symmetry in true:
         columns = free_columns(symmetry, true)
-        columns = columns[np.isin(symmetry.blocks, allowed).all(axis=0)[columns]]
+        given = np.asarray(np.isin(symmetry.blocks, allowed).all(axis=0))
+        columns = columns[given[columns]]
         signed = symmetry.signs[columns] < 0
         if not len(columns) or (symmetry.flipped and not signed.any()):
             continue
@@ -98,7 +99,7 @@ def _anchor(
     free = np.zeros(count, dtype=bool)
     if symmetry.flipped:
         elements = [g for g in symmetry.generators() if (g[1] < 0).any()]
-        free = is_one_mode([symmetry.apply(extended, *each) for each in elements])
+        free[:] = is_one_mode([symmetry.apply(extended, *each) for each in elements])
     center[np.ix_(free, signed)] = 0.0
     # The sign with which one block is nearest to another.
     product = center[:, signed] @ precision[np.ix_(signed, signed)] @ center[:, signed].T

@@ -216,6 +216,8 @@ class ModelCall:
         compiled = path.model_path if isinstance(path, ReferencePath) else path
         if isinstance(compiled, ModelPath):
             self._recorded["start"] = "prior" if path is compiled else "reference"
+            if isinstance(path, ReferencePath) and path.reference.cell is not None:
+                self._recorded["symmetries"] = path.reference.cell.describe()
             self._recorded |= compiled.describe_model()
             if compiled.elimination is not None:
                 self._recorded["summed"] = ", ".join(compiled.elimination.names)

@@ -26,6 +26,7 @@ from pymc_arm.estimation.estimate import (
     pool,
     select_estimate,
 )
+from pymc_arm.estimation.spaces import Symmetric
 from pymc_arm.running.chains import Chain
 
 __all__ = [
@@ -113,7 +114,12 @@ def represent_posterior(
     recorded: dict[str, Any] = {}
     if not alive or path.finished(path.start):
         return list(chains), recorded
-    recorded |= _convergence([chains[n].draws for n in alive], "explore_")
+    symmetric = path if isinstance(path, Symmetric) and path.everywhere is not None else None
+    ended = [chains[n].draws for n in alive]
+    if symmetric is not None:
+        # Random images of draws would hide what chains do not agree on.
+        ended = [symmetric.representatives(generator, chains[n].particles) for n in alive]
+    recorded |= _convergence(ended, "explore_")
     bridges = [chain.refined for chain in chains if chain.refined is not None]
     drawn = [found.particles for found in bridges]
     if len(drawn) < len(chains) or any(particles is None for particles in drawn):
@@ -130,11 +136,18 @@ def represent_posterior(
     else:
         each = [1 / (1 / path.count(b.particles) + 1 / b.effective_draws) for b in bridges]
         recorded |= {"draws_from": "q", "independent_draws": float(sum(each))}
-    generators = generator.spawn(len(chains))
-    return [
-        replace(chain, draws=path.posterior(rng, particles)) if chain.draws else chain
-        for chain, rng, particles in zip(chains, generators, drawn, strict=True)
-    ], recorded
+    result = []
+    for chain, rng, particles in zip(chains, generator.spawn(len(chains)), drawn, strict=True):
+        if chain.draws:
+            own = None if symmetric is None else symmetric.representatives(rng, particles)
+            chain = replace(chain, draws=path.posterior(rng, particles), representatives=own)
+        result.append(chain)
+    return result, recorded
+
+
+def _compared(chain: Chain) -> Mapping[str, np.ndarray]:
+    """Return the draws of a chain that R-hat is about."""
+    return chain.draws if chain.representatives is None else chain.representatives
 
 
 def _convergence(draws: Sequence[Mapping[str, np.ndarray]], prefix: str = "") -> dict[str, Any]:
@@ -240,7 +253,7 @@ def make_inference_tree(
         "explore_log_marginal_likelihood": estimates.explore.log_evidence,
         "explore_log_marginal_likelihood_se": estimates.explore.standard_error,
         **_refined_attributes(estimates),
-        **(_convergence([chains[number].draws for number in alive]) if alive else {}),
+        **(_convergence([_compared(chains[number]) for number in alive]) if alive else {}),
         "sampling_time": float(sum(chain.seconds for chain in chains)),
         **{name: _plain(value) for name, value in settings.items()},
     }

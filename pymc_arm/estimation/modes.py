@@ -15,7 +15,7 @@ import numpy as np
 import scipy
 
 from pymc_arm.estimation.climbs import climb, differences
-from pymc_arm.estimation.spaces import RefinementSpace
+from pymc_arm.estimation.spaces import Everywhere, RefinementSpace
 from pymc_arm.estimation.starts import (
     OUTSTANDING,
     LogDensity,
@@ -71,6 +71,7 @@ def search_modes(
     *,
     walk: bool = False,
     likely: Any = None,
+    everywhere: Everywhere | None = None,
 ) -> list[Summit]:
     """Return the summits of the posterior that climbs have reached, the heaviest first.
 
@@ -94,6 +95,9 @@ def search_modes(
         Particles that come from the prior have met them.
     likely
         Particles where modes may be, from which climbs start too.
+    everywhere
+        The density in all cells of a symmetric posterior, of which the space has one: climbs must
+        not end at its walls.
 
     Returns
     -------
@@ -110,10 +114,19 @@ def search_modes(
     if dimension > (LARGEST_DIMENSION if has_gradient else LARGEST_WITHOUT_GRADIENT):
         return []
 
-    def log_density(at: np.ndarray) -> np.ndarray:
+    def in_space(at: np.ndarray) -> np.ndarray:
         # The same random numbers each time: where something is drawn, differences stay smooth.
         values = space.draw_log_ratio(np.random.default_rng(0), at)
         return np.where(~np.isfinite(values), -np.inf, values)
+
+    def log_density(at: np.ndarray) -> np.ndarray:
+        if everywhere is None:
+            return in_space(at)
+        values = everywhere.log_density(at)
+        return np.where(~np.isfinite(values), -np.inf, values)
+
+    fold = None if everywhere is None else everywhere.fold
+    score = score if everywhere is None else everywhere.score
 
     with np.errstate(all="ignore"):
         share = min(1.0, space.proposals / 20)
@@ -135,18 +148,18 @@ def search_modes(
                 return differences(log_density, at, 1e-5 * scale)
             return scores
 
-        found = _climb_again(log_density, gradient, starts, scale, survey, space.work, rng)
+        found = _climb_again(log_density, gradient, starts, scale, survey, space.work, rng, fold)
         settled = None
         if walk and has_gradient:
-            settled = find_settled(log_density, gradient, dispersed, points, space.work, rng)
+            settled = find_settled(log_density, gradient, dispersed, points, space.work, rng, fold)
     summits = [weigh(*summit, points, log_evidence) for summit in found]
     summits = [
-        weigh_again(summit, log_density, log_evidence, rng) if summit.lacks else summit
+        weigh_again(summit, in_space, log_evidence, rng) if summit.lacks else summit
         for summit in summits
     ]
-    summits = weigh_together(summits, log_density, log_evidence, rng)
+    summits = weigh_together(summits, in_space, log_evidence, rng)
     if settled is not None:
-        summits.append(weigh_settled(settled, points, log_density, log_evidence, rng))
+        summits.append(weigh_settled(settled, points, in_space, log_evidence, rng))
     return sorted(summits, key=lambda summit: -summit.log_mass)
 
 
@@ -158,16 +171,19 @@ def _climb_again(
     survey: Survey,
     work: int | None,
     rng: np.random.Generator,
+    fold: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> list[_Place]:
     """Climb, then from where the summits found leave most unexplained, and from between them.
 
-    It ends when climbs lead to no new summit.
+    It ends when climbs lead to no new summit. Ends are taken to their images in a cell, if there is
+    one.
     """
     afforded = climbs_afforded(work)
     between = min(MOST_RECOMBINED, afforded)
     lowest = -np.inf
     # The highest start is a particle: most climbs end at the summit next to it.
     first = starts[np.argmax(log_density(starts))] if len(starts) else None
+    first = first if fold is None or first is None else fold(first[None])[0]
     main = None if first is None else _measure(log_density, gradient, first, scale, POLISHED)
     found: list[_Place] = [] if main is None else [main]
     known = 0
@@ -176,6 +192,7 @@ def _climb_again(
         margin = LOW + LOW_EACH * len(scale)
         lowest = max([lowest, *(arrived.heights - margin)])
         ends, heights = climb(log_density, gradient, starts, scale, arrived=arrived, lowest=lowest)
+        ends = ends if fold is None else fold(ends)
         lowest = max(lowest, heights.max(initial=-np.inf) - margin)
         ends, heights = ends[heights > lowest], heights[heights > lowest]
         found = _distinct(log_density, gradient, ends, heights, scale, found)

@@ -5,8 +5,8 @@ are discrete, not exist. If those, x, are simple given the ones that are left, g
 will do, with h as near to the conditional of the posterior as a grid can be.
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pymc_arm.estimation.approximation import Approximation
 from pymc_arm.estimation.estimate import Evidence
 
 __all__ = [
+    "Everywhere",
     "FullSpace",
     "HasDensity",
     "Hinted",
@@ -21,6 +22,7 @@ __all__ = [
     "RefinementSpace",
     "Searchable",
     "StartedElsewhere",
+    "Symmetric",
 ]
 
 
@@ -82,6 +84,29 @@ class StartedElsewhere(Protocol):
 
     def prior_particles(self, rng: np.random.Generator, size: int) -> Any:
         """Return prior draws as particles at p_N: where a search for modes starts."""
+
+
+class Everywhere(NamedTuple):
+    """A symmetric density outside of the cell that particles are in too.
+
+    ``fold`` takes points to their images in the cell.
+    """
+
+    log_density: Callable[[np.ndarray], np.ndarray]
+    score: Callable[[np.ndarray], np.ndarray]
+    fold: Callable[[np.ndarray], np.ndarray]
+
+
+@runtime_checkable
+class Symmetric(Protocol):
+    """A path whose density may be symmetric: its particles are in one cell then."""
+
+    @property
+    def everywhere(self) -> Everywhere | None:
+        """The density in all cells, or None where there is only one."""
+
+    def representatives(self, rng: np.random.Generator, particles: Any) -> Any:
+        """Return draws of particles that are in the cell, by variable."""
 
 
 @runtime_checkable

@@ -39,6 +39,7 @@ def find_settled(
     points: np.ndarray,
     work: int | None,
     rng: np.random.Generator,
+    fold: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> SinhArcsinhStudent | None:
     """Return a density where walks settle away from the particles, or None.
 
@@ -54,6 +55,8 @@ def find_settled(
         How many elements an evaluation computes; where that is unknown or large, nobody walks.
     rng
         For the walks.
+    fold
+        Takes points to their images in the cell of a symmetric posterior that the particles are in.
     """
     if work is None or work * EVALUATIONS > WALKED or len(points) <= points.shape[1]:
         return None
@@ -65,6 +68,8 @@ def find_settled(
     # own step, and coordinates have the widths between chains.
     scale = np.maximum(np.std(starts, axis=0), 1e-12)
     path, heights = _walk(log_density, gradient, starts, scale, rng)
+    if fold is not None:
+        path = fold(path.reshape(-1, path.shape[-1])).reshape(path.shape)
     away = _is_away(path, points) & _has_settled(heights)
     if np.sum(away) < FEWEST_AWAY:
         return None

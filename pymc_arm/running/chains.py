@@ -53,6 +53,8 @@ class Chain:
     refined: Bridge | None = None
     #: The share of the last trajectories that lost their energy, if there were any.
     divergent: float = np.nan
+    #: The draws as they were before random images of them were taken, where those are symmetric.
+    representatives: dict[str, np.ndarray] | None = field(default=None, repr=False)
 
     @property
     def log_evidence(self) -> float:

@@ -21,6 +21,7 @@ from pymc_arm.estimation.spaces import (
     RefinementSpace,
     Searchable,
     StartedElsewhere,
+    Symmetric,
 )
 from pymc_arm.estimation.starts import survey_size
 from pymc_arm.results import estimate_chains
@@ -88,7 +89,17 @@ def _search(
     walk = isinstance(path, StartedElsewhere)
     likely = path.likely_particles if isinstance(path, Hinted) else None
     cloud = path.join(clouds)
-    return search_modes(space, prior, cloud, log_evidence, rng, score, walk=walk, likely=likely)
+    return search_modes(
+        space,
+        prior,
+        cloud,
+        log_evidence,
+        rng,
+        score,
+        walk=walk,
+        likely=likely,
+        everywhere=path.everywhere if isinstance(path, Symmetric) else None,
+    )
 
 
 def _needs_no_fit(path: Path, chains: Sequence[Chain], particles: Any) -> bool:

@@ -29,7 +29,8 @@ class RunSummary:
     ``repaired_share`` of modes that they have missed and q has found. ``modes_log_evidence``
     is log Z by a mixture of the modes that were found, where that is known. ``unseen_share`` and
     ``unseen_elsewhere`` are of :class:`pymc_arm.estimation.unseen.Unseen`. ``family``, ``start``,
-    ``guard`` (what a small run from the prior says of one from a reference), ``backend``,
+    ``guard`` (what a small run from the prior says of one from a reference), ``symmetries`` (what
+    may be exchanged, or change its sign, so that one mode stands for all), ``backend``,
     ``corrections`` and ``summed`` (the discrete variables that were, exactly) are those of a model.
     ``bridged`` and what follows tell of draws that were given
     (:class:`pymc_arm.estimation.given.GivenDraws`): a bridge to them has no settings.
@@ -67,6 +68,7 @@ class RunSummary:
     family: str | None = None
     start: str | None = None
     guard: str | None = None
+    symmetries: str | None = None
     backend: str | None = None
     corrections: str | None = None
     summed: str | None = None

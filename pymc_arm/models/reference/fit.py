@@ -25,6 +25,7 @@ from pymc_arm.models.reference.density import (
 )
 from pymc_arm.models.reference.groups import Focus, GroupTarget
 from pymc_arm.models.reference.hamiltonian import Sweeps, move
+from pymc_arm.models.reference.images import CellSearch, add_images
 from pymc_arm.models.reference.laplace import Laplace, laplace
 from pymc_arm.models.reference.mixture import (
     LARGEST_WIDE,
@@ -38,6 +39,7 @@ from pymc_arm.models.reference.polish import LARGEST_POLISHED, polish
 from pymc_arm.models.reference.summits import find_summits, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.tempered import furthest
+from pymc_arm.models.symmetry.cell import Cell
 from pymc_arm.running.processors import one_blas_thread
 
 __all__ = [
@@ -93,11 +95,11 @@ NORMAL = 0.85
 class Reference:
     """q: the shares of the view, the chart and the mixture in it, and how well it fits.
 
-    ``overlap`` is the effective share of draws of q, and ``log_evidence`` what they estimate;
-    ``evaluations`` counts gradients. ``crowded`` says that there are more summits than components.
-    ``collapsed`` are the coordinates that were integrated out, in closed form if they are
-    ``conjugate``, and ``focus`` says where they are. ``field`` is the map that standardizes a
-    Gaussian field, and ``tail`` is Pareto's k of the weights of draws, where it was measured.
+    ``overlap`` is the effective share of draws of q, ``log_evidence`` what they estimate,
+    ``evaluations`` counts gradients, ``crowded`` says that there are more summits than components.
+    ``collapsed`` coordinates were integrated out, in closed form if they are ``conjugate``;
+    ``focus`` says where they are. ``field`` standardizes a Gaussian field, ``tail`` is Pareto's k
+    of the weights of draws, if measured, and ``cell`` stands for all of a symmetric posterior.
     """
 
     shares: np.ndarray
@@ -114,6 +116,7 @@ class Reference:
     conjugate: bool = False
     field: FieldMap | None = None
     tail: float = -np.inf
+    cell: Cell | None = None
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""
@@ -163,6 +166,7 @@ def _fit_reference(
     if not path.density.gradient.available():
         raise PathError("The model has no gradient that can be evaluated in batches.")
     target = SharedTarget(path) if target is None else target
+    target.cell = None
     prior = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
     prior = prior[np.isfinite(prior).all(axis=1)]
     shares = np.zeros(target.dimension)
@@ -170,9 +174,11 @@ def _fit_reference(
     view = target.view(shares)
     center, scale = prior_spread(view, prior)
     likely = path.likely_particles
+    search, starting = CellSearch(view, prior), np.concatenate([likely, prior])
     summits, evaluations, crowded = find_summits(
-        rng, view, np.concatenate([likely, prior]), center, scale, len(likely) + starts
+        rng, view, starting, center, scale, len(likely) + starts, search
     )
+    target.cell = search.cell
     size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
     size = size if size > 2 * target.dimension else FEWEST
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
@@ -256,7 +262,8 @@ def fit_rounds(rng: np.random.Generator, fits: list[Fit], size: int) -> list[Fit
 
 def assess(rng: np.random.Generator, view: View | FieldView, fits: list[Fit]) -> Reference:
     """Combine the components, and see how well fresh draws fit."""
-    chart, mixture = combine(view, fits)
+    own = add_images(rng, view, fits) if isinstance(view, View) else fits
+    chart, mixture = combine(view, own)
     overlap, log_evidence = measure_overlap(rng, chart, mixture)
     none = np.zeros(0, dtype=int)
     return Reference(
@@ -269,6 +276,7 @@ def assess(rng: np.random.Generator, view: View | FieldView, fits: list[Fit]) ->
         0,
         len(fits),
         none,
+        cell=view.target.cell,
     )
 
 

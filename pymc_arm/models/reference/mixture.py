@@ -36,7 +36,8 @@ SMALLEST_WEIGHT = 0.05
 class Fit:
     """A chart with tails, particles in it with their scores, and gradients evaluated so far.
 
-    ``beta`` is how far draws of the chart before could follow towards the posterior.
+    ``beta`` is how far draws of the chart before could follow towards the posterior. ``log_mass``
+    is the weight of the component, where it is not what the height of the density says.
     """
 
     chart: Chart
@@ -45,6 +46,7 @@ class Fit:
     scores: np.ndarray
     beta: float
     evaluations: int
+    log_mass: float | None = None
 
 
 def freedom_of(points: np.ndarray) -> float:
@@ -110,6 +112,13 @@ def _tails(points: np.ndarray) -> np.ndarray:
     return tails
 
 
+def _log_mass(view: View | FieldView, fit: Fit) -> float:
+    """Return the log of the mass of a component, up to a constant."""
+    if fit.log_mass is not None:
+        return fit.log_mass
+    return float(view(fit.chart.center[None])[0][0]) + fit.chart.log_volume
+
+
 def combine(view: View | FieldView, fits: list[Fit]) -> tuple[Chart, StudentMixture]:
     """Return the chart of the first component, and all of them in it."""
     # The covariance of a Student-t is wider than its scale.
@@ -117,7 +126,7 @@ def combine(view: View | FieldView, fits: list[Fit]) -> tuple[Chart, StudentMixt
     main = Chart(view, fits[0].chart.center, shrunk[0])
     if len(fits) == 1:
         return main, StudentMixture(_with_tails(fits[0]))
-    masses = np.array([float(view(f.chart.center[None])[0][0]) + f.chart.log_volume for f in fits])
+    masses = np.array([_log_mass(view, fit) for fit in fits])
     # Where the support ends, the density may be zero at the center of a fit, or of all of them.
     masses = np.where(np.isfinite(masses), masses, -np.inf)
     masses = masses if np.isfinite(masses).any() else np.zeros(len(fits))

@@ -5,6 +5,7 @@ found by bisection on gamma, so that a q that fits is one step away from the pos
 does not is a few more. Particles are points of the chart of q, where q is round.
 """
 
+import copy
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from pymc_arm.algorithm.resampling import effective_sample_size
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.state import Run
 from pymc_arm.estimation.refine import FIRST_PROPOSALS
-from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
+from pymc_arm.estimation.spaces import Everywhere, FullSpace, RefinementSpace
 from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
 from pymc_arm.models.prior import PriorSampler
 from pymc_arm.models.reference.density import Chart
@@ -28,8 +29,10 @@ from pymc_arm.models.reference.hamiltonian import (
     harvest,
     move,
 )
+from pymc_arm.models.reference.images import Fold
 from pymc_arm.models.reference.target import SharedTarget
 from pymc_arm.models.reference.tempered import Tempered, furthest
+from pymc_arm.models.symmetry.cell import Cell
 from pymc_arm.running.chains import Harvest
 from pymc_arm.running.placement import Placement
 
@@ -125,7 +128,14 @@ class ReferencePath(Path):
         self.flat, self.rounding = path.flat, path.rounding
         path.density.gradient.available()
         target = reference.target(path) if target is None else target
+        target.cell = reference.cell
         self._chart = Chart(reference.view(target), reference.center, reference.factor)
+        self._everywhere: Chart | None = None
+        if reference.cell is not None:
+            whole = copy.copy(target)
+            whole.cell = None
+            view = reference.view(whole)
+            self._everywhere = Chart(view, reference.center, reference.factor)
         # ``advance`` and ``smooth`` ask for the same ratio, one after the other.
         self._recent = threading.local()
 
@@ -251,13 +261,44 @@ class ReferencePath(Path):
         """Return draws as the model's own path does; what was integrated out is drawn."""
         return self._path.posterior(rng, self.model_points(rng, particles))
 
+    def representatives(
+        self, rng: np.random.Generator, particles: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return draws as :meth:`posterior` does, of which none is taken to another cell."""
+        return self._path.posterior(rng, self._representatives(rng, particles))
+
+    @property
+    def everywhere(self) -> Everywhere | None:
+        """The density in all cells of a symmetric posterior."""
+        chart, cell = self._everywhere, self.reference.cell
+        if chart is None or cell is None:
+            return None
+        return Everywhere(
+            lambda points: chart.log_density(points) + cell.log_images,
+            lambda points: chart(points)[1],
+            lambda points: self._fold(chart, cell, points),
+        )
+
+    def _fold(self, chart: Chart, cell: Cell, points: np.ndarray) -> np.ndarray:
+        return chart.from_view(Fold(chart.view, cell)(chart.to_view(points)))
+
     def model_points(self, rng: np.random.Generator, particles: np.ndarray) -> np.ndarray:
-        """Return particles in the coordinates of the model's own path."""
+        """Return particles in the coordinates of the model's own path.
+
+        Where the posterior is symmetric, each is a random image of the particle.
+        """
+        points, cell = self._representatives(rng, particles), self.reference.cell
+        return points if cell is None else cell.scatter(rng, points)
+
+    def _representatives(self, rng: np.random.Generator, particles: np.ndarray) -> np.ndarray:
+        """Return particles in the coordinates of the model; in the cell, if there is one."""
         view = self._chart.view
         return view.target.complete(rng, view.to_model(self._chart.to_view(particles))[0])
 
     def chart_points(self, points: np.ndarray) -> np.ndarray:
         """Return points of the model's own path, such as prior draws, as particles."""
+        cell = self.reference.cell
+        points = points if cell is None else cell.fold(points)
         return self._chart.from_view(self._chart.view.from_model(points)[0])
 
     def prior_particles(self, rng: np.random.Generator, size: int) -> np.ndarray:

@@ -24,6 +24,7 @@ from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.noncentered import NODES
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.quantiles import find_quantiles
+from pymc_arm.models.symmetry.cell import Cell
 
 __all__ = ["SharedTarget", "View"]
 
@@ -67,6 +68,8 @@ class SharedTarget:
         )
         #: Those that are seen by the quantiles of their priors.
         self.quantiles = find_quantiles(path, self.kept)
+        #: Where the posterior is symmetric, the part that stands for all of it.
+        self.cell: Cell | None = None
 
     def view(self, shares: np.ndarray | None = None) -> "View":
         """Return the target with some shares, by default with none: the model's coordinates."""
@@ -179,13 +182,17 @@ class View:
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f, (size,), and its gradient, (size, dimension), at points of the view."""
         points = self._embed(points)
-        if not self._levels and self._quantiles is None:
+        cell = self.target.cell
+        if not self._levels and self._quantiles is None and cell is None:
             values, gradients = self.target.evaluate(points)
             return values, self._project(gradients)
         inside, log_jacobian = self._map(points, to_model=True)
         values, adjoint = np.full(len(points), -np.inf), np.zeros_like(points)
         usable = np.isfinite(inside).all(axis=1) & np.isfinite(log_jacobian)
-        values[usable], adjoint[usable] = self.target.evaluate(inside[usable])
+        if cell is not None:
+            usable[usable] = cell.contains(inside[usable])
+        if usable.any():
+            values[usable], adjoint[usable] = self.target.evaluate(inside[usable])
         with np.errstate(all="ignore"):
             for number in range(len(self._levels) - 1, -1, -1):
                 self._pull_back(number, points, inside, adjoint)
@@ -193,7 +200,7 @@ class View:
                 own = self._quantiles.coordinates
                 _, log_slope, curvature = self._quantiles(points[:, own])
                 adjoint[:, own] = adjoint[:, own] * np.exp(log_slope) + curvature
-            values = values + log_jacobian
+            values = values + log_jacobian + (0.0 if cell is None else cell.log_images)
         wrong = ~np.isfinite(adjoint).all(axis=1) | ~(values < np.inf)
         values[wrong], adjoint[wrong] = -np.inf, 0.0
         return values, self._project(adjoint)
@@ -201,15 +208,21 @@ class View:
     @property
     def plain(self) -> bool:
         """Whether its coordinates are those of the model."""
-        return self._all and not self._levels and self._quantiles is None
+        return self._all and self.linear
+
+    @property
+    def linear(self) -> bool:
+        """Whether its coordinates are some of those of the model."""
+        return not self._levels and self._quantiles is None
 
     @property
     def walled(self) -> bool:
         """Whether some directions end at a wall, where trajectories lose their energy for nothing.
 
-        A rate of a vague prior has a tail that is 100 wide on one side, in units of the other.
+        A rate of a vague prior has a tail that is 100 wide on one side, in units of the other. So
+        do directions in which symmetric images of a mode follow.
         """
-        return self._quantiles is not None
+        return self._quantiles is not None or self.target.cell is not None
 
     def near_zero(self, rng: np.random.Generator, size: int, reach: float) -> np.ndarray:
         """Return points of the view that are near zero in unbounded coordinates, as Stan starts."""
@@ -264,10 +277,12 @@ class View:
         """Return log f at points of the view."""
         inside, log_scale = self.to_model(points)
         usable = np.isfinite(inside).all(axis=1) & np.isfinite(log_scale)
-        values = np.full(len(points), -np.inf)
+        values, cell = np.full(len(points), -np.inf), self.target.cell
+        if cell is not None:
+            usable[usable] = cell.contains(inside[usable])
         if usable.any():
             values[usable] = self.target.log_density(inside[usable]) + log_scale[usable]
-        return values
+        return values if cell is None else values + cell.log_images
 
     def to_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the model, and log |dx / dy|."""

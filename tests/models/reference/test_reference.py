@@ -186,22 +186,32 @@ def test_choice_gives_its_reason():
     assert "starts at a reference" in large.reason
 
 
-@pytest.mark.parametrize("squares", first_with_every_version([2, 8]))
-def test_every_mode_counts_however_many_there_are(squares):
-    """Each square has two roots: 4 modes are four components, 256 are left to the prior."""
+@pytest.mark.parametrize(
+    "case",
+    first_with_every_version([(2, 0.1, "reference"), (8, 0.1, "prior"), (8, 0.0, "reference")]),
+)
+def test_every_mode_counts_however_many_there_are(case):
+    """Each square has two roots: 4 modes are four components, 256 are left to the prior.
+
+    Unless they are images of each other, as they are where nothing tells signs apart.
+    """
+    squares, shift, start = case
+    centers = shift * np.arange(1, squares + 1)
     with pm.Model() as model:
-        root = pm.Normal("root", 0, 1, shape=squares)
+        root = pm.Normal("root", centers, 1, shape=squares)
         pm.Normal("y", root[None, :] ** 2, 0.3, observed=np.full((40, squares), 3.0))
 
-    def density(x):
-        return np.exp(-0.5 * x**2 - 40 * (3 - x**2) ** 2 / (2 * 0.09))
+    def density(x, center):
+        return np.exp(-0.5 * (x - center) ** 2 - 40 * (3 - x**2) ** 2 / (2 * 0.09))
 
-    one = 2 * scipy.integrate.quad(density, 0, 6, points=[np.sqrt(3)])[0]
+    roots = np.sqrt(3) * np.array([-1, 1])
+    each = [scipy.integrate.quad(density, -6, 6, args=(c,), points=roots)[0] for c in centers]
     constant = -0.5 * np.log(2 * np.pi) - 40 * np.log(0.3 * np.sqrt(2 * np.pi))
-    truth = squares * (np.log(one) + constant)
+    truth = np.log(each).sum() + squares * constant
     for seed in (1, 2):
         found = pymc_arm.sample(model, draws=500, random_seed=seed, progressbar=False).attrs
-        assert found["start"] == ("reference" if squares == 2 else "prior")
+        assert found["start"] == start
+        assert ("symmetries" in found) == (shift == 0)
         error = found["log_marginal_likelihood"] - truth
         assert abs(error) < 4 * found["log_marginal_likelihood_se"] + 1e-3
         assert found["log_marginal_likelihood_se"] < 0.2

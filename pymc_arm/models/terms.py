@@ -123,7 +123,9 @@ class Layout:
     def unravel(self, coordinates: np.ndarray) -> list[np.ndarray]:
         """Return an array for each variable from (size, dimension) coordinates."""
         return [
-            coordinates[:, slot.start : slot.start + slot.size].reshape(-1, *slot.shape)
+            coordinates[:, slot.start : slot.start + slot.size].reshape(
+                len(coordinates), *slot.shape
+            )
             for slot in self.slots
         ]
 

@@ -34,6 +34,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
+from pymc_arm.models.graph.precision import widen
 from pymc_arm.models.log_densities import log_densities
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
@@ -183,7 +184,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     for shared in {v for v in ancestors(parts) if isinstance(v, SharedVariable)}:
         if isinstance(shared.type, TensorType):  # pm.Data, as it is now
             replacements[shared] = pt.constant(shared.get_value(), name=shared.name)
-    parts = stabilize(graph_replace(parts, replacements, strict=False))
+    parts = stabilize(widen(graph_replace(parts, replacements, strict=False)))
     # PyTensor 3.3 loses a constant when it batches a concatenation, so none is left constant.
     nothing = pt.zeros_like(x).sum()
     depends = [x in ancestors([part]) for part in parts]

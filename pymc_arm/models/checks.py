@@ -65,6 +65,12 @@ def check_model(model: pm.Model) -> None:
             "integrate, and log Z is 0 whatever the prior. Give the data as observed=, or the "
             "log-likelihood as a pm.Potential. (pm.sample_prior_predictive draws from a prior.)"
         )
+    for variable in [*model.free_RVs, *model.deterministics]:
+        if variable.name in ("chain", "draw"):
+            raise ModelError(
+                f"A variable is called {variable.name!r}, which is the name of a dimension of the "
+                "posterior draws, so that these can't be returned. Give it another name."
+            )
     for rv in model.free_RVs:
         operation = type(rv.owner.op).__name__
         if operation in ("FlatRV", "HalfFlatRV"):

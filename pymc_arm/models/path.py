@@ -312,17 +312,21 @@ class GenericPath(Path):
         weights = self._weights(n)
         continuous, sets, discrete_sets = self._sets(n.step)
 
+        def log_density(points: np.ndarray) -> np.ndarray:
+            return _zero_where_infinite(self.density.sum(points, weights))
+
         def terms(points: np.ndarray, selection: np.ndarray) -> np.ndarray:
-            return self.density.terms(points, selection) * weights[selection]
+            return _zero_where_infinite(self.density.terms(points, selection) * weights[selection])
 
         def gradient(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             if not self.density.gradient.available():  # compiled when it is first asked for
-                return self.density.sum(points, weights), np.full(points.shape, np.nan)
-            return self.density.gradient(points, weights)
+                return log_density(points), np.full(points.shape, np.nan)
+            values, gradients = self.density.gradient(points, weights)
+            return _zero_where_infinite(values), gradients
 
         fits_scores = len(continuous) >= SMALLEST_SCORE and self.density.gradient.available()
         return MoveTarget(
-            log_density=lambda points: self.density.sum(points, weights),
+            log_density=log_density,
             terms=terms,
             continuous=continuous,
             sets=sets,
@@ -341,3 +345,12 @@ class GenericPath(Path):
     def _color(self, step: int) -> tuple[np.ndarray, list[Any], list[Any]]:
         """Return the continuous coordinates that are in, and the sets to move together."""
         return self._schedule.sets_to_move(step, self._group)
+
+
+def _zero_where_infinite(values: np.ndarray) -> np.ndarray:
+    """Return log-densities with -inf for +inf: no move may end where a density overflows.
+
+    It does so far out, by rounding: the mass of a truncated normal between its bounds is zero to
+    all digits where its scale is above 1e16. Points of infinite density have no mass themselves.
+    """
+    return np.where(values == np.inf, -np.inf, values)

@@ -175,6 +175,8 @@ class _Builder:
     def _assign_prior_terms(self) -> dict[int, np.ndarray]:
         assigned: dict[int, np.ndarray] = {}
         for number, slot in enumerate(self.layout.slots):
+            if not slot.size:  # a variable without elements has no coordinates
+                continue
             rows = np.flatnonzero(self.is_prior & (self.owner == number))
             own = self.scopes[rows, slot.start : slot.start + slot.size]
             last = np.where(own.any(axis=1), slot.size - 1 - own[:, ::-1].argmax(axis=1), -1)

@@ -35,6 +35,7 @@ from pymc_arm.models import autoregression
 from pymc_arm.models.graph.batching import open_graph
 from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.observed import compute_observed
+from pymc_arm.models.graph.precision import widen
 from pymc_arm.models.log_densities import log_densities
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
@@ -124,7 +125,9 @@ class Layout:
     def unravel(self, coordinates: np.ndarray) -> list[np.ndarray]:
         """Return an array for each variable from (size, dimension) coordinates."""
         return [
-            coordinates[:, slot.start : slot.start + slot.size].reshape(-1, *slot.shape)
+            coordinates[:, slot.start : slot.start + slot.size].reshape(
+                len(coordinates), *slot.shape
+            )
             for slot in self.slots
         ]
 
@@ -188,7 +191,7 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
     for shared in {v for v in ancestors(parts) if isinstance(v, SharedVariable)}:
         if isinstance(shared.type, TensorType):  # pm.Data, as it is now
             replacements[shared] = pt.constant(shared.get_value(), name=shared.name)
-    parts = stabilize(graph_replace(parts, replacements, strict=False))
+    parts = stabilize(widen(graph_replace(parts, replacements, strict=False)))
     # PyTensor 3.3 loses a constant when it batches a concatenation, so none is left constant.
     nothing = pt.zeros_like(x).sum()
     depends = [x in ancestors([part]) for part in parts]

@@ -234,6 +234,28 @@ def test_confirmation_takes_back_only_what_differs():
     np.testing.assert_array_equal(cloud.log_density, target.log_density(cloud.points))
 
 
+@pytest.mark.parametrize("unit", [1e30, 1e12, 1e-12, 1e-30])
+@pytest.mark.parametrize("with_scores", [False, True])
+def test_a_fit_does_not_depend_on_the_units_of_a_column(unit, with_scores):
+    """A mean in units of 1e30 stood beside a scale in logarithms that was never moved."""
+    plain = np.random.default_rng(1).normal(size=(400, 3)) @ np.triu(np.ones((3, 3)))
+    units = np.array([unit, 1.0, 1.0])
+    scores = -plain @ np.linalg.inv(np.cov(plain.T)) if with_scores else None
+    expected = Student.fit(plain, scores)
+    found = Student.fit(plain * units, None if scores is None else scores / units)
+    np.testing.assert_allclose(found.mean / units, expected.mean, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        found.conditional_deviation / units, expected.conditional_deviation, rtol=1e-6
+    )
+    covariance = found.factor @ found.factor.T / np.outer(units, units)
+    np.testing.assert_allclose(covariance, expected.factor @ expected.factor.T, rtol=1e-6)
+
+
+def test_columns_without_spread_are_moved_a_little():
+    points = np.random.default_rng(1).normal(size=(400, 2)) * np.array([1e20, 0.0]) + 3.0
+    assert 0 < Student.fit(points).conditional_deviation[1] < 1e15
+
+
 def test_a_cloud_of_huge_coordinates_is_fitted():
     """Scales with vague priors send particles to 1e150, whose squares overflow."""
     rng = np.random.default_rng(1)

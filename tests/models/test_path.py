@@ -64,3 +64,40 @@ def test_powers_go_down_to_nothing():
     particles, _ = path.initialize(np.random.default_rng(1), 100)
     first = path.advance(path.start, particles, np.full(100, -np.log(100)), 0.7)
     assert 0 < first.fraction < 1e-12
+
+
+def truncated(scale):
+    """Make normals cut on both sides, whose mass between the cuts is lost where they are wide."""
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 5)
+        deviation = scale()
+        data = [0.2, 0.1, 1.5, 0.4, 0.7, 2.1]
+        pm.Truncated("y", pm.Normal.dist(mean, deviation), lower=0, upper=3, observed=data)
+    return model
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        lambda: pm.HalfNormal("scale", 3),
+        lambda: pm.HalfCauchy("scale", 1e5),
+        lambda: pm.math.sqrt(1 / pm.Gamma("precision", 1, 1)),
+    ],
+)
+def test_moves_do_not_end_where_the_density_overflows(scale):
+    """A scale of e^342 has a prior of exp(-1e296); the term of a truncated normal there is +inf."""
+    path = compile_model(truncated(scale))
+    start, _ = path.initialize(np.random.default_rng(1), 20)
+    far = start.copy()
+    slots = {slot.name: slot.start for slot in path.plan.layout.slots}
+    far[:, slots["mean"]] = -2e4
+    far[:, slots.get("scale", 1)] = 342.0 if "scale" in slots else -684.0
+    whole = Position(len(path.plan.steps))
+    terms = path.density.terms(far)
+    assert (terms == np.inf).any()  # or this tests nothing
+    target = path._target(whole)
+    assert (target.log_density(far) == -np.inf).all()
+    assert not (target.terms(far, np.arange(path.density.count)) == np.inf).any()
+    assert (target.gradient(far)[0] == -np.inf).all()
+    moved = path.move(np.random.default_rng(2), whole, start).particles
+    assert (path.density.sum(moved, np.ones(path.density.count)) < np.inf).all()

@@ -174,3 +174,15 @@ def test_bad_arguments(options: dict, message: str) -> None:
 def test_no_model() -> None:
     with pytest.raises(TypeError, match="model"):
         pymc_arm.sample(draws=10)
+
+
+@pytest.mark.parametrize("name", ["chain", "draw"])
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_names_of_dimensions_of_the_draws(name: str, deterministic: bool) -> None:
+    with pm.Model() as model:
+        mean = pm.Normal("mean" if deterministic else name)
+        if deterministic:
+            pm.Deterministic(name, mean**2)
+        pm.Normal("y", mean, 1, observed=1.0)
+    with pytest.raises(ModelError, match=f"A variable is called {name!r}"):
+        run(model)

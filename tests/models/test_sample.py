@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from scipy import stats
 
 import pymc_arm
 
@@ -209,3 +210,20 @@ def test_labels_come_in_one_by_one_in_whatever_order_they_are_declared(labels_fi
     plan = pymc_arm.plan(model, marginalize=False)
     assert [step.label for step in plan.steps] == ["label[0]", "label[1]", "label[2]"]
     assert [step.data_labels for step in plan.steps] == [(f"height[{i}]",) for i in range(3)]
+
+
+@pytest.mark.parametrize("shape", [0, (0, 3), (2, 0)])
+def test_a_variable_without_elements_changes_nothing(shape: int | tuple[int, ...]) -> None:
+    """So does a group of effects of which the data have none; two observations are a density."""
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 2)
+        empty = pm.Normal("empty", 0, 1, shape=shape)
+        pm.Deterministic("odd", empty + mean)
+        pm.Normal("y", mean + empty.sum(), 1, observed=[1.0, 2.0])
+    found = quick(model)
+    exact = stats.multivariate_normal.logpdf([1.0, 2.0], np.zeros(2), np.eye(2) + 4)
+    attributes = found.attrs
+    error = abs(attributes["log_marginal_likelihood"] - exact)
+    assert error < max(5 * attributes["log_marginal_likelihood_se"], 1e-3)
+    expected = (shape,) if isinstance(shape, int) else shape
+    assert found["posterior"]["empty"].shape[2:] == expected

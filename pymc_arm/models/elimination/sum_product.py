@@ -98,17 +98,28 @@ def draw(
     values: dict[int, np.ndarray] = {}
     every = np.arange(points)
     for number in range(len(schedule.batches) - 1, -1, -1):
-        batch = schedule.batches[number]
-        share = np.broadcast_to(shares[number], (*shares[number].shape[:-1], points))
+        batch, share = schedule.batches[number], shares[number]
         for column, variable in enumerate(batch.variables.tolist()):
             cell = np.zeros(points, dtype=int)
             for other in batch.outside[column].tolist():
                 cell = cell * sizes[other] + values[other]
-            cumulated = np.cumsum(share[:, cell, column, every], axis=0)
-            uniform = rng.random(points) * cumulated[-1]
-            place = (cumulated <= uniform).sum(axis=0)
+            uniform = rng.random(points)
+            if share.shape[-1] == points:
+                cumulated = np.cumsum(share[:, cell, column, every], axis=0)
+                place = (cumulated <= uniform * cumulated[-1]).sum(axis=0)
+            else:
+                place = _draw_alike(share[:, :, column, 0], cell, uniform)
             values[variable] = np.minimum(place, sizes[variable] - 1)
     return values
+
+
+def _draw_alike(share: np.ndarray, cell: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Return places of values whose probabilities, (values, cells), are those of all points."""
+    place = np.empty(len(cell), dtype=int)
+    for one in np.unique(cell):
+        cumulated, mine = np.cumsum(share[:, one]), cell == one
+        place[mine] = np.searchsorted(cumulated, uniform[mine] * cumulated[-1], side="right")
+    return place
 
 
 def _join(batch: Batch, arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -242,7 +242,9 @@ class Sums:
     def draw(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Return points with discrete coordinates drawn given the others."""
         parts = []
-        for chunk in self._chunks(points, keep=True):
+        # Tables that are the same for all points are added up once, however many these are.
+        alike = all(group.constant for group in self.groups)
+        for chunk in [points] if alike else self._chunks(points, keep=True):
             tables = self.full.tables(self._tables(chunk))
             _, shares = sum_out(self.full.schedule, tables, keep=True)
             places = draw(rng, self.full.schedule, shares, self.sizes, len(chunk))

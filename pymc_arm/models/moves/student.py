@@ -17,6 +17,11 @@ __all__ = ["CrossFit", "Rows", "Student", "independent_halves"]
 
 # Larger coordinates have squares that overflow when they are summed.
 LARGEST = 1e100
+# Columns whose spreads differ by more have units of their own: a variance is never taken as less
+# than 1e-12 of the largest, so that beside a mean of 1e30 a scale in logarithms was never moved.
+SMALLEST_SPREAD = 1e-5
+# Spreads that are this small beside the values are rounding errors.
+ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,10 @@ class Student:
         # Columns whose squares would overflow are measured in units of their largest value.
         largest = np.abs(points).max(axis=0)
         unit = np.where(largest > LARGEST, largest, 1.0)
+        spread = (points / unit).std(axis=0)
+        if spread.min() < SMALLEST_SPREAD * spread.max():
+            known = spread > ROUNDING * largest / unit
+            unit = unit * np.where(known, spread, spread.max())
         points, scores = points / unit, None if scores is None else scores * unit
         mean = points.mean(axis=0)
         if scores is not None and len(points) > 2 * dimension:

@@ -130,3 +130,19 @@ def test_labels_are_one_batch():
     )
     assert len(schedule.batches) == 1
     assert len(schedule.components) == 500
+
+
+def test_draws_from_tables_that_all_points_share_are_the_same_as_from_copies_of_them():
+    """They are searched once, and not once for each point."""
+    count = 500
+    one = [table[:, :, :1] for table in random_tables(np.random.default_rng(5))]
+    schedule = make_schedule(FACTORS, SIZES, 1e6)
+    found = []
+    for tables in (one, [np.repeat(table, count, axis=2) for table in one]):
+        _, shares = sum_out(schedule, tables, keep=True)
+        found.append(draw(np.random.default_rng(6), schedule, shares, SIZES, count))
+    shared, copied = found
+    assert shared.keys() == copied.keys()
+    for variable, values in shared.items():
+        np.testing.assert_array_equal(values, copied[variable])
+        assert len(np.unique(values)) == SIZES[variable]

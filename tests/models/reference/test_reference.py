@@ -20,6 +20,7 @@ from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.hamiltonian import move
 from pymc_arm.models.reference.mixture import Fit, combine
 from pymc_arm.models.reference.optimize import maximize
+from pymc_arm.models.reference.summits import is_noise
 from pymc_arm.models.reference.target import SharedTarget
 from tests.replicates import first_with_every_version
 
@@ -112,6 +113,46 @@ def test_climbs_end_at_the_summit_of_a_gaussian():
 
 
 @pytest.mark.one_version
+def test_rounding_errors_are_no_summits():
+    """The groups are integrated exactly, and q fits, though far out nothing but noise is left."""
+    hits = np.array([18, 17, 16, 15, 14, 14, 13, 12, 11, 11, 10, 9])
+    with pm.Model() as model:
+        share = pm.Uniform("share", 0, 1)
+        size = pm.math.exp(pm.Exponential("log_size", 1.5))
+        skill = pm.Beta("skill", share * size, (1 - share) * size, shape=12)
+        pm.Binomial("hits", 45, skill, observed=hits)
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    view = SharedTarget(path).view()
+    points = np.zeros((2, view.target.dimension))
+    points[1, 1] = 4.5  # a size of e^90
+    noise = is_noise(view, points, view.log_density(points), np.ones(points.shape[1]))
+    np.testing.assert_array_equal(noise, [False, True])
+    reference = choose_path(path).reference
+    assert len(reference.collapsed) == 12
+    assert reference.overlap > 0.7
+
+    def log_integrand(log_size, share):
+        a, b = share * np.exp(log_size), (1 - share) * np.exp(log_size)
+        counts = scipy.stats.betabinom.logpmf(hits, 45, a, b).sum()
+        return np.exp(counts + 45 + np.log(1.5) - 1.5 * log_size)
+
+    exact = np.log(scipy.integrate.dblquad(log_integrand, 0.05, 0.7, 0, 16, epsrel=1e-8)[0]) - 45
+    estimate, error = weighed(path, reference)
+    assert abs(estimate - exact) < 4 * error < 0.05
+
+
+def weighed(path, reference):
+    """Return log Z by 4000 draws of q, and its standard error."""
+    target = reference.target(path)
+    chart = Chart(reference.view(target), reference.center, reference.factor)
+    draws = reference.mixture.draw(np.random.default_rng(1), 4000)
+    ratio = chart.log_density(draws) - reference.mixture(draws)[0]
+    weights = np.exp(ratio - ratio.max())
+    spread = weights.std() / weights.mean() / np.sqrt(len(draws))
+    return ratio.max() + np.log(weights.mean()), spread
+
+
 def test_score_of_a_mixture_agrees_with_differences():
     rng = np.random.default_rng(0)
     parts = (

@@ -26,14 +26,18 @@ from pymc_arm.models.noncentered import Level as ScalarLevel
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.quantiles import find_quantiles
 from pymc_arm.models.reference.triangular import find_triangular_rows
-from pymc_arm.models.reference.vectors import Information, Normal, VectorLevel, find_vectors
+from pymc_arm.models.reference.vectors import (
+    Information,
+    Normal,
+    VectorLevel,
+    find_vectors,
+    in_order,
+)
 
 __all__ = ["SharedTarget", "View"]
 
 # Points at which a gradient is compared with differences.
 TRIED = 8
-
-Level = ScalarLevel | VectorLevel
 
 
 class SharedTarget:
@@ -66,7 +70,7 @@ class SharedTarget:
         self._program = self._compile() if len(self.terms) else None
         #: Vectors that are normal given others, and all levels in their order.
         self.vectors = find_vectors(path, self.kept)
-        self.every = _ordered([*levels, *self.vectors], path.plan.scopes)
+        self.every = in_order([*levels, *self.vectors], path.plan.scopes)
         #: The coordinates that can be seen in more than one way.
         seen = [level.coordinates for level in levels] if self._program is not None else []
         self.coordinates = np.searchsorted(
@@ -178,20 +182,6 @@ class SharedTarget:
             and np.allclose(found[good], expected[good], rtol=1e-6, atol=1e-6)
             and np.median(np.abs(difference - slope)[good] / (1e-9 + np.abs(slope[good]))) < 1e-3
         )
-
-
-def _ordered(levels: list[Level], scopes: np.ndarray) -> list[Level]:
-    """Return the levels with those first that others depend on, where there is such an order."""
-    waiting, result = list(levels), list[Level]()
-    while waiting:
-        parents = [scopes[level.terms].any(axis=0) for level in waiting]
-        free = [
-            not any(parents[k][other.coordinates].any() for other in waiting if other is not level)
-            for k, level in enumerate(waiting)
-        ]
-        chosen = free.index(True) if True in free else 0
-        result.append(waiting.pop(chosen))
-    return result
 
 
 class View:
@@ -349,7 +339,8 @@ class View:
         values = np.full(len(points), -np.inf)
         if usable.any():
             values[usable] = self.target.log_density(inside[usable]) + log_scale[usable]
-        return values
+        # Where a scale is zero to all digits a normal density is infinite.
+        return np.where(values < np.inf, values, -np.inf)
 
     def to_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the model, and log |dx / dy|."""

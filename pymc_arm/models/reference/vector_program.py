@@ -22,8 +22,8 @@ from pymc_arm._compat import COMPILING
 from pymc_arm.errors import PathError
 from pymc_arm.models.density import Density
 from pymc_arm.models.graph.gradient import differentiate
-from pymc_arm.models.graph.program import Program
 from pymc_arm.models.graph.interpret import compile_with_numpy
+from pymc_arm.models.graph.program import Program
 from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.graph.shapes import fix_shapes
 

@@ -22,10 +22,11 @@ import scipy
 from pymc_arm.errors import PathError
 from pymc_arm.models.coloring import add_by_owner
 from pymc_arm.models.density import Density
+from pymc_arm.models.noncentered import Level as ScalarLevel
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.vector_program import VectorProgram, compile_vectors
 
-__all__ = ["Information", "Normal", "VectorLevel", "find_vectors"]
+__all__ = ["Information", "Normal", "VectorLevel", "find_vectors", "in_order"]
 
 # The largest block: it takes 1 + 2 k + k (k - 1) / 2 values of the prior, 153 for sixteen.
 LARGEST = 16
@@ -258,6 +259,25 @@ def _solve_matrix(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _log_volume(factor: np.ndarray) -> np.ndarray:
     diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
     return np.asarray(-np.log(diagonal).sum(axis=(1, 2)))
+
+
+AnyLevel = ScalarLevel | VectorLevel
+
+
+def in_order(
+    levels: list[ScalarLevel | VectorLevel], scopes: np.ndarray
+) -> list[ScalarLevel | VectorLevel]:
+    """Return the levels with those first that others depend on, where there is such an order."""
+    waiting, result = list(levels), list[AnyLevel]()
+    while waiting:
+        parents = [scopes[level.terms].any(axis=0) for level in waiting]
+        free = [
+            not any(parents[k][other.coordinates].any() for other in waiting if other is not level)
+            for k, level in enumerate(waiting)
+        ]
+        chosen = free.index(True) if True in free else 0
+        result.append(waiting.pop(chosen))
+    return result
 
 
 def find_vectors(path: GenericPath, kept: np.ndarray) -> list[VectorLevel]:

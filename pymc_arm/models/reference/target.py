@@ -361,9 +361,8 @@ class View:
         result, known = points.copy(), points.copy()
         with np.errstate(all="ignore"):
             if self._rows is not None:
-                turned, log_volume = (
-                    self._rows.to_model(points) if to_model else self._rows.from_model(points)
-                )
+                turn = self._rows.to_model if to_model else self._rows.from_model
+                turned, log_volume = turn(points)
                 own = self._rows.coordinates
                 result[:, own] = turned[:, own]
                 known[:, own] = turned[:, own] if to_model else points[:, own]

@@ -88,8 +88,8 @@ class SharedTarget:
     ) -> "View":
         """Return the target with some shares, by default with none: the model's coordinates.
 
-        Vectors are seen as what is left given their parameters and some information, if there is
-        any, else as they are.
+        With information about vectors these are seen as what is left given their parameters, and
+        covariance factors by their rows; without, both as they are.
         """
         return View(self, np.zeros(self.dimension) if shares is None else shares, information)
 
@@ -97,8 +97,7 @@ class SharedTarget:
         """Return the target with everything that is normal given others non-centred."""
         shares = np.zeros(self.dimension)
         shares[self.coordinates] = 1.0
-        nothing = tuple(level.nothing() for level in self.vectors)
-        return self.view(shares, nothing or None)
+        return self.view(shares, tuple(level.nothing() for level in self.vectors))
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f at points of the model."""
@@ -194,7 +193,8 @@ class View:
     shares
         The share of each coordinate, between 0 and 1, (dimension,).
     information
-        Of each of the target's vectors; none where they are seen as they are.
+        Of each of the target's vectors; None where they and covariance factors are seen as they
+        are.
     """
 
     def __init__(
@@ -212,7 +212,8 @@ class View:
         ]
         given = zip(target.vectors, information or (), strict=information is not None)
         self._given = {id(level): data for level, data in given}
-        self._quantiles, self._rows = target.quantiles, target.rows
+        self._quantiles = target.quantiles
+        self._rows = None if information is None else target.rows
         self._kept, self._width = target.kept, target.path.plan.layout.dimension
         self._all = len(self._kept) == self._width
         self._shares = np.zeros(self._width)

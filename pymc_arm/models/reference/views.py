@@ -15,6 +15,7 @@ from pymc_arm.models.reference.laplace import Laplace, laplace
 from pymc_arm.models.reference.mixture import Fit
 from pymc_arm.models.reference.summits import find_summits, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
+from pymc_arm.models.reference.vectors import Information
 
 __all__ = ["change_view", "find_shares", "look_at_vectors", "see_as_fitted"]
 
@@ -57,7 +58,7 @@ def look_at_vectors(
 
 def see_as_fitted(rng: np.random.Generator, target: SharedTarget, fit: Fit) -> View:
     """Return the view that particles of another one suggest."""
-    shares, information = find_shares(target, fit), None
+    shares, information = find_shares(target, fit), tuple[Information, ...]()
     if target.vectors:
         chart = fit.chart
         points = chart.view.to_model(chart.to_view(rng.permutation(fit.points)))[0]

@@ -96,7 +96,8 @@ def test_the_map_is_exact(make):
 def test_precision_and_mean_are_those_of_the_prior():
     path, target = target_of(groups()[0])
     (level,) = target.vectors
-    assert level.blocks.shape == (5, 2) and level.representatives == 1
+    assert level.blocks.shape == (5, 2)
+    assert level.representatives == 1
     points = prior_draws(path, 6)
     precision, linear = level.prior(points)
     mean, a, b, c = points[:, :2], *points[:, 2:5].T
@@ -151,7 +152,8 @@ def test_log_z_is_that_of_quadrature():
     """A false alarm in one of 16,000 seeds: four standard errors."""
     path, target = target_of(one_vector())
     reference = fit_reference(path, target=target)
-    assert reference.information is not None and reference.overlap > 0.3
+    assert reference.information is not None
+    assert reference.overlap > 0.3
     chart = Chart(reference.view(target), reference.center, reference.factor)
     draws = reference.mixture.draw(np.random.default_rng(4), 4000)
     ratio = chart.log_density(draws) - reference.mixture(draws)[0]

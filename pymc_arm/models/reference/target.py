@@ -193,8 +193,7 @@ class View:
     shares
         The share of each coordinate, between 0 and 1, (dimension,).
     information
-        Of each of the target's vectors; None where they and covariance factors are seen as they
-        are.
+        Of each of the target's vectors; None where these and covariance factors are as they are.
     """
 
     def __init__(

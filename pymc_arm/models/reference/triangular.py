@@ -137,13 +137,13 @@ def _is_product(path: GenericPath, prior: np.ndarray, row: np.ndarray, terms: np
     if not pairs or not len(terms):
         return False
     seen = TriangularRows((row,))
-    one = seen.from_model(prior[:pairs])[0]
-    other = one.copy()
-    other[:, row] = seen.from_model(prior[pairs : 2 * pairs])[0][:, row]
-    mixed = [one.copy(), other.copy()]
-    mixed[0][:, row[-1]], mixed[1][:, row[-1]] = other[:, row[-1]], one[:, row[-1]]
     values = []
     with np.errstate(all="ignore"):
+        one = seen.from_model(prior[:pairs])[0]
+        other = one.copy()
+        other[:, row] = seen.from_model(prior[pairs : 2 * pairs])[0][:, row]
+        mixed = [one.copy(), other.copy()]
+        mixed[0][:, row[-1]], mixed[1][:, row[-1]] = other[:, row[-1]], one[:, row[-1]]
         for each in (one, other, *mixed):
             points, log_volume = seen.to_model(each)
             values.append(path.density.terms(points, terms).sum(axis=1) + log_volume)

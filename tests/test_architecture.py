@@ -39,7 +39,6 @@ TESTED_ELSEWHERE = {
     "models/graph/indexing.py": "tests/models/graph/test_batched_operations.py: by its table",
     "models/graph/linear_algebra.py": "tests/models/graph/test_batched_operations.py: by its table",
     "models/graph/draws.py": "tests/models/graph/test_batching.py: by read_graph",
-    "models/reference/fit.py": "tests/models/reference/test_reference.py: by fit_reference",
     "models/step_integral.py": "tests/models/test_path.py: by GenericPath.smooth and augment",
     **{
         f"plots/{name}.py": "tests/plots/test_plots.py: by the functions of plots"

@@ -19,7 +19,7 @@ from pymc_arm.models.coloring import add_by_owner
 from pymc_arm.models.density import Density
 from pymc_arm.models.terms import Layout
 
-__all__ = ["NonCentered", "find_noncentered"]
+__all__ = ["Level", "NonCentered", "find_noncentered"]
 
 # Where a parabola is measured, and where it is checked.
 NODES, CHECK = (-1.0, 0.0, 1.0), 2.5
@@ -29,7 +29,7 @@ POINTS = 20
 
 
 @dataclass(frozen=True)
-class _Level:
+class Level:
     """Normal coordinates whose parents are of earlier levels, or of none.
 
     Those of the same mean and scale share a representative, whose prior terms are ``terms``;
@@ -43,20 +43,20 @@ class _Level:
     owner: np.ndarray
     place: np.ndarray
 
-    def select(self, chosen: np.ndarray) -> "_Level":
+    def select(self, chosen: np.ndarray) -> "Level":
         """Return the level of some of its coordinates."""
         kept = np.isin(self.coordinates, chosen)
         needed, place = np.unique(self.place[kept], return_inverse=True)
         of_needed = np.isin(self.owner, needed)
         owner = np.searchsorted(needed, self.owner[of_needed])
         coordinates, representatives = self.coordinates[kept], self.representatives[needed]
-        return _Level(coordinates, representatives, self.terms[of_needed], owner, place)
+        return Level(coordinates, representatives, self.terms[of_needed], owner, place)
 
 
 class NonCentered:
     """Points with some coordinates replaced by z = (x - m) / s, and back."""
 
-    def __init__(self, density: Density, levels: list[_Level]) -> None:
+    def __init__(self, density: Density, levels: list[Level]) -> None:
         self._density, self._levels = density, levels
         self.coordinates = np.concatenate([np.zeros(0, int), *(v.coordinates for v in levels)])
 
@@ -88,7 +88,7 @@ class NonCentered:
                 log_scale += np.log(scale).sum(axis=1)
         return result, log_scale
 
-    def _normal(self, level: _Level, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _normal(self, level: Level, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return m and s of the coordinates of a level, from three points of their parabolas."""
         low, middle, high = _prior(self._density, level, points, NODES)
         precision = 2 * middle - low - high
@@ -114,7 +114,7 @@ def find_noncentered(
     """
     draws = draws[np.isfinite(draws).all(axis=1)][:POINTS]
     depth = np.zeros(layout.dimension, dtype=int)
-    levels: dict[int, list[_Level]] = {}
+    levels: dict[int, list[Level]] = {}
     for number, slot in enumerate(layout.slots):
         rows = np.arange(density.offsets[number], density.offsets[number + 1])
         coordinates = np.arange(slot.start, slot.start + slot.size)
@@ -127,7 +127,7 @@ def find_noncentered(
         if layout.discrete[parents].all() or not own.any(axis=0).all():
             continue
         each = np.arange(slot.size)
-        level = _Level(coordinates, coordinates, rows, own.argmax(axis=1), each)
+        level = Level(coordinates, coordinates, rows, own.argmax(axis=1), each)
         values = _prior(density, level, draws, (*NODES, CHECK))
         if not _are_parabolas(values):
             continue
@@ -139,13 +139,13 @@ def find_noncentered(
         order = np.argsort(first)
         owner = order[np.searchsorted(first[order], level.owner[needed])]
         depth[coordinates] = 1 + depth[parents].max()
-        found = _Level(coordinates, coordinates[first], rows[needed], owner, place.ravel())
+        found = Level(coordinates, coordinates[first], rows[needed], owner, place.ravel())
         levels.setdefault(int(depth[slot.start]), []).append(found)
     return NonCentered(density, [level for depth in sorted(levels) for level in levels[depth]])
 
 
 def _prior(
-    density: Density, level: _Level, points: np.ndarray, nodes: Sequence[float]
+    density: Density, level: Level, points: np.ndarray, nodes: Sequence[float]
 ) -> list[np.ndarray]:
     """Return the log-priors of the representatives of a level, with these at each node."""
     places = np.tile(points, (len(nodes), 1))

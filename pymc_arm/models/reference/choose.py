@@ -238,6 +238,9 @@ def _describe(reference: Reference) -> str:
     if reference.summits > 1:
         shape = f"a mixture of {reference.summits} Student-t"
     view = " in partly non-centred coordinates" if reference.shares.any() else ""
+    if reference.information:
+        count = sum(each.linear.size for each in reference.information)
+        view = f" where {count} coordinates of vectors are seen given their covariance"
     if reference.field is not None:
         own = reference.field
         view = f" where {len(own.field)} coordinates are standardized given {len(own.parameters)}"

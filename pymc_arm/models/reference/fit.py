@@ -13,7 +13,6 @@ import numpy as np
 
 from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
-from pymc_arm.estimation.approximation.covariance import score_covariance
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.closed_forms import ConjugateTarget
@@ -39,6 +38,8 @@ from pymc_arm.models.reference.polish import LARGEST_POLISHED, polish
 from pymc_arm.models.reference.summits import find_summits, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.tempered import furthest
+from pymc_arm.models.reference.vectors import Information
+from pymc_arm.models.reference.views import change_view, look_at_vectors, see_as_fitted
 from pymc_arm.models.symmetry.cell import Cell
 from pymc_arm.running.processors import one_blas_thread
 
@@ -47,7 +48,6 @@ __all__ = [
     "Reference",
     "assess",
     "draw_and_move",
-    "find_shares",
     "fit_reference",
     "fit_rounds",
     "measure_overlap",
@@ -73,10 +73,6 @@ ROUNDS, SWEEPS = 5, 6
 DRAWS_EACH, SMALLEST_SHARE_LEFT = 4, 0.25
 # Tails of the first draws: half the dimension, if that is more.
 FIRST_FREEDOM = 10.0
-# Smaller shares are none: the model's own coordinates cost less.
-SMALLEST_SHARE = 0.02
-# The median of the square of a standard normal.
-MEDIAN_SQUARE = 0.455
 # A reference with a larger effective share of draws is not made better: the path takes such draws,
 # weighed, for what they are. Where the share seems to be 0.4, q may lack a tail: a hidden Markov
 # model was 0.1 low, five errors.
@@ -99,7 +95,8 @@ class Reference:
     ``evaluations`` counts gradients, ``crowded`` says that there are more summits than components.
     ``collapsed`` coordinates were integrated out, in closed form if they are ``conjugate``;
     ``focus`` says where they are. ``field`` standardizes a Gaussian field, ``tail`` is Pareto's k
-    of the weights of draws, if measured, and ``cell`` stands for all of a symmetric posterior.
+    of the weights of draws, if measured, ``cell`` stands for all of a symmetric posterior, and
+    ``information`` is what the data say about normal vectors, in the view.
     """
 
     shares: np.ndarray
@@ -117,6 +114,7 @@ class Reference:
     field: FieldMap | None = None
     tail: float = -np.inf
     cell: Cell | None = None
+    information: tuple[Information, ...] | None = None
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""
@@ -128,7 +126,9 @@ class Reference:
 
     def view(self, target: SharedTarget) -> View | FieldView:
         """Return the coordinates that the reference lives in."""
-        return target.view(self.shares) if self.field is None else FieldView(target, self.field)
+        if self.field is not None:
+            return FieldView(target, self.field)
+        return target.view(self.shares, self.information)
 
 
 def fit_reference(
@@ -169,9 +169,7 @@ def _fit_reference(
     target.cell = None
     prior = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
     prior = prior[np.isfinite(prior).all(axis=1)]
-    shares = np.zeros(target.dimension)
-    shares[target.coordinates] = 1.0
-    view = target.view(shares)
+    view = target.noncentered()
     center, scale = prior_spread(view, prior)
     likely = path.likely_particles
     search, starting = CellSearch(view, prior), np.concatenate([likely, prior])
@@ -179,6 +177,10 @@ def _fit_reference(
         rng, view, starting, center, scale, len(likely) + starts, search
     )
     target.cell = search.cell
+    # Climbs that begin anew would have to be taken to the cell.
+    if target.vectors and target.cell is None:
+        view, summits, more, crowded = look_at_vectors(rng, view, summits, starting, center, scale)
+        evaluations += more
     size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
     size = size if size > 2 * target.dimension else FEWEST
     size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
@@ -195,10 +197,10 @@ def _fit_reference(
         target.check(near)
         target.look_around(near)
         best = assess(rng, view, fits)
-    if len(target.coordinates) and best.overlap < GOOD_OVERLAP:
-        view = target.view(find_shares(target, fits[0]))
-        if (view.shares != shares).any():
-            others = fit_rounds(rng, [_change_view(view, fit, prior) for fit in fits], size)
+    if (len(target.coordinates) or target.vectors) and best.overlap < GOOD_OVERLAP:
+        first, view = view, see_as_fitted(rng, target, fits[0])
+        if target.vectors or (view.shares != first.shares).any():
+            others = fit_rounds(rng, [change_view(view, fit, prior) for fit in fits], size)
             evaluations += sum(fit.evaluations for fit in fits)
             best = max(best, assess(rng, view, others), key=lambda each: each.overlap)
             fits = others
@@ -226,7 +228,7 @@ def _polish(
 ) -> Reference:
     """Return the same reference with a mixture of more components, if that fits better."""
     assert isinstance(found.mixture, StudentMixture)
-    chart = Chart(target.view(found.shares), found.center, found.factor)
+    chart = Chart(found.view(target), found.center, found.factor)
     mixture, overlap, log_evidence, evaluations = polish(rng, chart, found.mixture, enough)
     return replace(
         found,
@@ -277,6 +279,7 @@ def assess(rng: np.random.Generator, view: View | FieldView, fits: list[Fit]) ->
         len(fits),
         none,
         cell=view.target.cell,
+        information=view.information,
     )
 
 
@@ -369,33 +372,3 @@ def draw_and_move(
     # Particles in narrow places have scores that would spoil the fit: none is led there.
     swept = move(rng, chart, draws[chosen], sweeps, retries=0)
     return swept, beta, len(draws) + swept.evaluations
-
-
-def find_shares(target: SharedTarget, fit: Fit) -> np.ndarray:
-    """Return the share of each coordinate from the scores of its innovations.
-
-    The mean square of a score is the mean curvature. Of an innovation it is one plus s^2 over the
-    variance that the data give x, and the prior's share of that is one. s may vary a lot, so it is
-    the median square, over that of a standard normal, that counts: the mean gave eight schools 0.2.
-    """
-    points = fit.chart.to_view(fit.points)
-    scores = fit.chart.view(points)[1]
-    shares = np.zeros(target.dimension)
-    square = np.median(scores[:, target.coordinates] ** 2, axis=0) / MEDIAN_SQUARE
-    shares[target.coordinates] = 1 / np.maximum(square, 1.0)
-    shares[shares < SMALLEST_SHARE] = 0.0
-    return shares
-
-
-def _change_view(view: View, fit: Fit, prior: np.ndarray) -> Fit:
-    """Return the particles in another view, with a chart fitted to them there."""
-    old = fit.chart
-    points = view.from_model(old.view.to_model(old.to_view(fit.points))[0])[0]
-    if len(points) > 2 * points.shape[1]:
-        mean, covariance = score_covariance(points, view(points)[1])
-        chart = Chart(view, mean, np.linalg.cholesky(covariance))
-    else:
-        middle = laplace(view, points.mean(axis=0), prior_spread(view, prior)[1])
-        chart = Chart(view, middle.mean, middle.factor)
-    none = points[:0]
-    return Fit(chart, fit.freedom, none, none, 0.0, len(points))

@@ -19,10 +19,11 @@ from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.choose import FIELD_OVERLAP
 from pymc_arm.models.reference.density import Chart, ProductDensity, StudentMixture
-from pymc_arm.models.reference.fit import Reference, assess, find_shares
+from pymc_arm.models.reference.fit import Reference, assess
 from pymc_arm.models.reference.mixture import Fit, fit_chart, freedom_of
 from pymc_arm.models.reference.path import ChartSpace, ReferencePath
 from pymc_arm.models.reference.target import SharedTarget, View
+from pymc_arm.models.reference.views import see_as_fitted
 from pymc_arm.running.processors import one_blas_thread
 
 __all__ = ["FieldPath", "find_field_path", "fit_reference_to_draws"]
@@ -120,13 +121,11 @@ def fit_reference_to_draws(
         raise PathError("The model has no gradient that can be evaluated in batches.")
     with one_blas_thread(), np.errstate(all="ignore"):
         target = SharedTarget(path)
-        shares = np.zeros(target.dimension)
-        fits = [_fit_to_draws(target.view(shares), points)]
-        if len(target.coordinates):
-            shares[target.coordinates] = 1.0
-            fits.append(_fit_to_draws(target.view(shares), points))
-            between = find_shares(target, fits[-1])
-            fits.append(_fit_to_draws(target.view(between), points))
+        fits = [_fit_to_draws(target.view(), points)]
+        if len(target.coordinates) or target.vectors:
+            fits.append(_fit_to_draws(target.noncentered(), points))
+            between = see_as_fitted(rng, target, fits[-1])
+            fits.append(_fit_to_draws(between, points))
         found = [assess(rng, fit.chart.view, [fit]) for fit in fits]
         best = max(found, key=lambda each: each.overlap)
     if not np.isfinite(best.log_evidence):

@@ -22,8 +22,17 @@ from pymc_arm.models.graph.gradient import differentiate
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.noncentered import NODES
+from pymc_arm.models.noncentered import Level as ScalarLevel
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.quantiles import find_quantiles
+from pymc_arm.models.reference.triangular import find_triangular_rows
+from pymc_arm.models.reference.vectors import (
+    Information,
+    Normal,
+    VectorLevel,
+    find_vectors,
+    in_order,
+)
 from pymc_arm.models.symmetry.cell import Cell
 
 __all__ = ["SharedTarget", "View"]
@@ -57,10 +66,12 @@ class SharedTarget:
             for level in innovations._levels
             if not path.plan.scopes[np.ix_(level.terms, gone)].any()
         ]
-        #: The prior terms of all levels, in order, and where those of each level are among them.
+        #: The prior terms of these levels, in order.
         self.terms = np.unique(np.concatenate([np.zeros(0, int), *(v.terms for v in levels)]))
-        self.places = [np.searchsorted(self.terms, level.terms) for level in levels]
         self._program = self._compile() if len(self.terms) else None
+        #: Vectors that are normal given others, and all levels in their order.
+        self.vectors = find_vectors(path, self.kept)
+        self.every = in_order([*levels, *self.vectors], path.plan.scopes)
         #: The coordinates that can be seen in more than one way.
         seen = [level.coordinates for level in levels] if self._program is not None else []
         self.coordinates = np.searchsorted(
@@ -70,10 +81,26 @@ class SharedTarget:
         self.quantiles = find_quantiles(path, self.kept)
         #: Where the posterior is symmetric, the part that stands for all of it.
         self.cell: Cell | None = None
+        #: Covariance factors that are seen by standard deviations and partial correlations.
+        self.rows = find_triangular_rows(path, self.kept)
 
-    def view(self, shares: np.ndarray | None = None) -> "View":
-        """Return the target with some shares, by default with none: the model's coordinates."""
-        return View(self, np.zeros(self.dimension) if shares is None else shares)
+    def view(
+        self,
+        shares: np.ndarray | None = None,
+        information: tuple[Information, ...] | None = None,
+    ) -> "View":
+        """Return the target with some shares, by default with none: the model's coordinates.
+
+        With information about vectors these are seen as what is left given their parameters, and
+        covariance factors by their rows; without, both as they are.
+        """
+        return View(self, np.zeros(self.dimension) if shares is None else shares, information)
+
+    def noncentered(self) -> "View":
+        """Return the target with everything that is normal given others non-centred."""
+        shares = np.zeros(self.dimension)
+        shares[self.coordinates] = 1.0
+        return self.view(shares, tuple(level.nothing() for level in self.vectors))
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f at points of the model."""
@@ -160,7 +187,7 @@ class SharedTarget:
 
 
 class View:
-    """A target in the coordinates of some shares.
+    """A target in the coordinates of some shares, and of some information about vectors.
 
     Parameters
     ----------
@@ -168,12 +195,27 @@ class View:
         The target for any shares.
     shares
         The share of each coordinate, between 0 and 1, (dimension,).
+    information
+        Of each of the target's vectors; None where these and covariance factors are as they are.
     """
 
-    def __init__(self, target: SharedTarget, shares: np.ndarray) -> None:
-        self.target, self.shares = target, shares
-        self._levels = target.levels if shares.any() else []
+    def __init__(
+        self,
+        target: SharedTarget,
+        shares: np.ndarray,
+        information: tuple[Information, ...] | None = None,
+    ) -> None:
+        self.target, self.shares, self.information = target, shares, information
+        #: The numbers of the levels that are seen in another way.
+        self._active = [
+            number
+            for number, level in enumerate(target.every)
+            if (information is not None if isinstance(level, VectorLevel) else shares.any())
+        ]
+        given = zip(target.vectors, information or (), strict=information is not None)
+        self._given = {id(level): data for level, data in given}
         self._quantiles = target.quantiles
+        self._rows = None if information is None else target.rows
         self._kept, self._width = target.kept, target.path.plan.layout.dimension
         self._all = len(self._kept) == self._width
         self._shares = np.zeros(self._width)
@@ -183,10 +225,10 @@ class View:
         """Return log f, (size,), and its gradient, (size, dimension), at points of the view."""
         points = self._embed(points)
         cell = self.target.cell
-        if not self._levels and self._quantiles is None and cell is None:
+        if self.linear and cell is None:
             values, gradients = self.target.evaluate(points)
             return values, self._project(gradients)
-        inside, log_jacobian = self._map(points, to_model=True)
+        inside, log_jacobian, found = self._map(points, to_model=True)
         values, adjoint = np.full(len(points), -np.inf), np.zeros_like(points)
         usable = np.isfinite(inside).all(axis=1) & np.isfinite(log_jacobian)
         if cell is not None:
@@ -194,12 +236,14 @@ class View:
         if usable.any():
             values[usable], adjoint[usable] = self.target.evaluate(inside[usable])
         with np.errstate(all="ignore"):
-            for number in range(len(self._levels) - 1, -1, -1):
-                self._pull_back(number, points, inside, adjoint)
+            for number in reversed(self._active):
+                self._pull_back(number, points, inside, adjoint, found)
             if self._quantiles is not None:
                 own = self._quantiles.coordinates
                 _, log_slope, curvature = self._quantiles(points[:, own])
                 adjoint[:, own] = adjoint[:, own] * np.exp(log_slope) + curvature
+            if self._rows is not None:
+                self._rows.pull_back(points, inside, adjoint)
             values = values + log_jacobian + (0.0 if cell is None else cell.log_images)
         wrong = ~np.isfinite(adjoint).all(axis=1) | ~(values < np.inf)
         values[wrong], adjoint[wrong] = -np.inf, 0.0
@@ -213,7 +257,7 @@ class View:
     @property
     def linear(self) -> bool:
         """Whether its coordinates are some of those of the model."""
-        return not self._levels and self._quantiles is None
+        return not self._active and self._quantiles is None and self._rows is None
 
     @property
     def walled(self) -> bool:
@@ -244,17 +288,45 @@ class View:
         return points if self._all else points[:, self._kept]
 
     def _pull_back(
-        self, number: int, points: np.ndarray, inside: np.ndarray, adjoint: np.ndarray
+        self,
+        number: int,
+        points: np.ndarray,
+        inside: np.ndarray,
+        adjoint: np.ndarray,
+        found: dict[int, Normal],
     ) -> None:
         """Turn the gradient with respect to the x of a level into that of its y and parents."""
-        level, target = self._levels[number], self.target
-        later = np.concatenate([v.coordinates for v in self._levels[number:]])
+        level, size = self.target.every[number], len(points)
+        later = self._later(number)
         known = inside.copy()
         known[:, later] = 0.0
+        if isinstance(level, VectorLevel):
+            own = level.coordinates
+            adjoint[:, own], gradient = level.pull_back(
+                found[number], self._given[id(level)], known, inside[:, own], adjoint[:, own]
+            )
+        else:
+            nodes, weights = self._pull_back_scalars(level, points, known, adjoint)
+            whole = np.zeros((len(nodes), len(self.target.terms)))
+            whole[:, np.searchsorted(self.target.terms, level.terms)] = weights
+            gradient = self.target.prior_terms(nodes, whole)[1].reshape(-1, size, self._width)
+            gradient = gradient.sum(axis=0)
+        gradient[:, later] = 0.0
+        adjoint += gradient
+
+    def _later(self, number: int) -> np.ndarray:
+        """Return the coordinates of an active level and those that follow."""
+        levels = [self.target.every[each] for each in self._active if each >= number]
+        return np.concatenate([level.coordinates for level in levels])
+
+    def _pull_back_scalars(
+        self, level: ScalarLevel, points: np.ndarray, known: np.ndarray, adjoint: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Pull back to y in place; return nodes, and weights of the terms there for the parents."""
         size, count = len(points), len(level.representatives)
         nodes = np.tile(known, (len(NODES), 1))
         nodes[:, level.representatives] = np.repeat(NODES, size)[:, None]
-        found = target.path.density.terms(nodes, level.terms)
+        found = self.target.path.density.terms(nodes, level.terms)
         low, middle, high = np.split(add_by_owner(found, level.owner, count), len(NODES))
         precision = 2 * middle - low - high
         mean, log_scale = 0.5 * (high - low) / precision, -0.5 * np.log(precision)
@@ -266,12 +338,8 @@ class View:
         to_scale, to_mean = (add_by_owner(part, level.place, count) for part in (to_scale, to_mean))
         to_precision = -0.5 * to_scale / precision - to_mean * mean / precision
         tilt = 0.5 * to_mean / precision
-        weights = np.zeros((len(nodes), len(target.terms)))
         parts = [-tilt - to_precision, 2 * to_precision, tilt - to_precision]
-        weights[:, target.places[number]] = np.concatenate(parts)[:, level.owner]
-        _, gradient = target.prior_terms(nodes, weights)
-        gradient[:, later] = 0.0
-        adjoint += gradient.reshape(len(NODES), size, -1).sum(axis=0)
+        return nodes, np.concatenate(parts)[:, level.owner]
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f at points of the view."""
@@ -282,40 +350,64 @@ class View:
             usable[usable] = cell.contains(inside[usable])
         if usable.any():
             values[usable] = self.target.log_density(inside[usable]) + log_scale[usable]
-        return values if cell is None else values + cell.log_images
+        values = values if cell is None else values + cell.log_images
+        # Where a scale is zero to all digits a normal density is infinite.
+        return np.where(values < np.inf, values, -np.inf)
 
     def to_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the model, and log |dx / dy|."""
-        return self._map(self._embed(points), to_model=True)
+        return self._map(self._embed(points), to_model=True)[:2]
 
     def from_model(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the coordinates of the view, and log |dx / dy|."""
-        found, log_jacobian = self._map(points, to_model=False)
+        found, log_jacobian, _ = self._map(points, to_model=False)
         return self._project(found), log_jacobian
 
-    def _map(self, points: np.ndarray, *, to_model: bool) -> tuple[np.ndarray, np.ndarray]:
-        innovations = self.target.path._innovations
-        log_jacobian = np.zeros(len(points))
-        if not self._levels and self._quantiles is None:
-            return points, log_jacobian
+    def _map(
+        self, points: np.ndarray, *, to_model: bool
+    ) -> tuple[np.ndarray, np.ndarray, dict[int, Normal]]:
+        """Return the other coordinates, log |dx / dy|, and the distributions of vectors."""
+        log_jacobian, normals = np.zeros(len(points)), dict[int, Normal]()
+        if self.linear:
+            return points, log_jacobian, normals
         result, known = points.copy(), points.copy()
-        if self._quantiles is not None:
-            own = self._quantiles.coordinates
-            z = points[:, own] if to_model else self._quantiles.inverse(points[:, own])
-            x, log_slope, _ = self._quantiles(z)
-            result[:, own] = x if to_model else z
-            known[:, own] = x if to_model else points[:, own]
-            log_jacobian += log_slope.sum(axis=1)
-        for level in self._levels:
-            known[:, level.coordinates] = 0.0
         with np.errstate(all="ignore"):
-            for level in self._levels:
-                mean, scale = innovations._normal(level, known)
-                share = self._shares[level.coordinates]
-                width, given = scale**share, points[:, level.coordinates]
-                moved = share * mean
-                found = moved + width * given if to_model else (given - moved) / width
+            if self._rows is not None:
+                turn = self._rows.to_model if to_model else self._rows.from_model
+                turned, log_volume = turn(points)
+                own = self._rows.coordinates
+                result[:, own] = turned[:, own]
+                known[:, own] = turned[:, own] if to_model else points[:, own]
+                log_jacobian += log_volume
+            if self._quantiles is not None:
+                own = self._quantiles.coordinates
+                z = points[:, own] if to_model else self._quantiles.inverse(points[:, own])
+                x, log_slope, _ = self._quantiles(z)
+                result[:, own] = x if to_model else z
+                known[:, own] = x if to_model else points[:, own]
+                log_jacobian += log_slope.sum(axis=1)
+            for number in self._active:
+                known[:, self.target.every[number].coordinates] = 0.0
+            for number in self._active:
+                level = self.target.every[number]
+                given = points[:, level.coordinates]
+                if isinstance(level, VectorLevel):
+                    normals[number] = normal = level.normal(known, self._given[id(level)])
+                    moved = level.to_model if to_model else level.from_model
+                    found, log_volume = moved(normal, given)
+                else:
+                    found, log_volume = self._map_scalars(level, known, given, to_model=to_model)
                 result[:, level.coordinates] = found
                 known[:, level.coordinates] = found if to_model else given
-                log_jacobian += (share * np.log(scale)).sum(axis=1)
-        return result, log_jacobian
+                log_jacobian += log_volume
+        return result, log_jacobian, normals
+
+    def _map_scalars(
+        self, level: ScalarLevel, known: np.ndarray, given: np.ndarray, *, to_model: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return x of y or y of x of a level, and log |dx / dy|."""
+        mean, scale = self.target.path._innovations._normal(level, known)
+        share = self._shares[level.coordinates]
+        width, moved = scale**share, share * mean
+        found = moved + width * given if to_model else (given - moved) / width
+        return found, (share * np.log(scale)).sum(axis=1)

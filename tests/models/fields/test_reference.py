@@ -16,6 +16,7 @@ from pymc_arm.errors import PathError
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.reference import ReferencePath
+from pymc_arm.models.reference import target as target_module
 from pymc_arm.models.reference.target import SharedTarget
 from tests.models.fields.conftest import walk_log_z
 
@@ -119,11 +120,23 @@ def correlated_slopes() -> tuple[pm.Model, float, float]:
 
 
 @pytest.mark.one_version
-def test_a_field_of_ten_coordinates_is_tried_where_a_single_density_fits_poorly():
+def test_a_field_of_ten_coordinates_is_tried_where_a_single_density_fits_poorly(monkeypatch):
+    """With vectors as they are; that these serve too is asked in the next test."""
+    monkeypatch.setattr(target_module, "find_vectors", lambda path, kept: [])
     model, truth, error = correlated_slopes()
     assert "10 coordinates are standardized" in str(pymc_arm.plan(model))
     with pytest.warns(pymc_arm.ArmWarning, match="diverged"):
         attrs = pymc_arm.sample(model, random_seed=1, progressbar=False).attrs
+    difference = attrs["log_marginal_likelihood"] - truth
+    assert abs(difference) < 4 * np.hypot(attrs["log_marginal_likelihood_se"], error)
+
+
+@pytest.mark.one_version
+def test_correlated_slopes_are_vectors_given_their_covariance():
+    model, truth, error = correlated_slopes()
+    assert "8 coordinates of vectors" in str(pymc_arm.plan(model))
+    attrs = pymc_arm.sample(model, random_seed=1, progressbar=False).attrs
+    assert attrs["verdict"] == "ok"
     difference = attrs["log_marginal_likelihood"] - truth
     assert abs(difference) < 4 * np.hypot(attrs["log_marginal_likelihood_se"], error)
 

@@ -1,0 +1,96 @@
+"""The view in which a posterior is roundest, as particles or a summit tell.
+
+How far each normal coordinate is non-centred, and what the data say about normal vectors. Either
+may be anything: log Z stays what it is.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pymc_arm.estimation.approximation.covariance import score_covariance
+from pymc_arm.models.reference.density import Chart
+from pymc_arm.models.reference.information import find_information
+from pymc_arm.models.reference.laplace import Laplace, laplace
+from pymc_arm.models.reference.mixture import Fit
+from pymc_arm.models.reference.summits import find_summits, prior_spread
+from pymc_arm.models.reference.target import SharedTarget, View
+from pymc_arm.models.reference.vectors import Information
+
+__all__ = ["change_view", "find_shares", "look_at_vectors", "see_as_fitted"]
+
+# Smaller shares are none: the model's own coordinates cost less.
+SMALLEST_SHARE = 0.02
+# The median of the square of a standard normal.
+MEDIAN_SQUARE = 0.455
+# Prior draws from which climbs start anew once it is known what the data say about vectors.
+STARTS = 4
+
+
+def look_at_vectors(
+    rng: np.random.Generator,
+    view: View,
+    summits: list[Laplace],
+    prior: np.ndarray,
+    center: np.ndarray,
+    scale: np.ndarray,
+) -> tuple[View, list[Laplace], int, bool]:
+    """Return the view with what the data say about vectors at the summit, and its summits.
+
+    Parameters
+    ----------
+    view
+        A view in which vectors are non-centred.
+    summits
+        Its summits, best first.
+    prior
+        Points of the model from which others are looked for, besides the summits.
+    center, scale
+        The middle of the prior, and its half width.
+    """
+    target = view.target
+    known = view.to_model(np.array([each.mean for each in summits]))[0]
+    informed = target.view(view.shares, find_information(target, known[:1], rng))
+    points = np.concatenate([known, prior])
+    found = find_summits(rng, informed, points, center, scale, len(known) + STARTS)
+    return informed, *found
+
+
+def see_as_fitted(rng: np.random.Generator, target: SharedTarget, fit: Fit) -> View:
+    """Return the view that particles of another one suggest."""
+    shares, information = find_shares(target, fit), tuple[Information, ...]()
+    if target.vectors:
+        chart = fit.chart
+        points = chart.view.to_model(chart.to_view(rng.permutation(fit.points)))[0]
+        information = find_information(target, points, rng)
+    return target.view(shares, information)
+
+
+def find_shares(target: SharedTarget, fit: Fit) -> np.ndarray:
+    """Return the share of each coordinate from the scores of its innovations.
+
+    The mean square of a score is the mean curvature. Of an innovation it is one plus s^2 over the
+    variance that the data give x, and the prior's share of that is one. s may vary a lot, so it is
+    the median square, over that of a standard normal, that counts: the mean gave eight schools 0.2.
+    """
+    points = fit.chart.to_view(fit.points)
+    scores = fit.chart.view(points)[1]
+    shares = np.zeros(target.dimension)
+    square = np.median(scores[:, target.coordinates] ** 2, axis=0) / MEDIAN_SQUARE
+    shares[target.coordinates] = 1 / np.maximum(square, 1.0)
+    shares[shares < SMALLEST_SHARE] = 0.0
+    return shares
+
+
+def change_view(view: View, fit: Fit, prior: np.ndarray) -> Fit:
+    """Return the particles in another view, with a chart fitted to them there."""
+    old = fit.chart
+    points = view.from_model(old.view.to_model(old.to_view(fit.points))[0])[0]
+    if len(points) > 2 * points.shape[1]:
+        mean, covariance = score_covariance(points, view(points)[1])
+        chart = Chart(view, mean, np.linalg.cholesky(covariance))
+    else:
+        middle = laplace(view, points.mean(axis=0), prior_spread(view, prior)[1])
+        chart = Chart(view, middle.mean, middle.factor)
+    none = points[:0]
+    return replace(fit, chart=chart, points=none, scores=none, beta=0.0, evaluations=len(points))

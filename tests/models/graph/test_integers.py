@@ -74,5 +74,5 @@ def test_terms_are_those_of_pymc(define):
             model.rvs_to_values[rv].name: value[row].astype(model.rvs_to_values[rv].dtype)
             for rv, value in zip(model.free_RVs, values, strict=True)
         }
-        # PyMC keeps logarithms of small integers in single precision; test_precision.py asks for more.
+        # PyMC keeps logarithms of small integers in single precision; test_precision.py has more.
         np.testing.assert_allclose(found[row], logp(named), rtol=3e-7)

@@ -63,7 +63,11 @@ def compute_observed(
         The graph itself if it has no such table, if that may not be one of probabilities
         everywhere, or if nothing would be saved.
     """
-    owners = (v.owner for v in ancestors([graph]))
+    variables = list(ancestors([graph]))
+    # Data that will be exchanged, as between simulations, are no known places.
+    if any(getattr(variable.tag, "exchangeable", False) for variable in variables):
+        return graph
+    owners = (v.owner for v in variables)
     if not any(node is not None and isinstance(node.op, LOOK_UPS) for node in owners):
         return graph
     points = points[np.isfinite(points).all(axis=1)]

@@ -88,8 +88,7 @@ def test_models_with_other_data_have_the_density_of_models_written_so(kind, coun
     found = evaluate(predictive.with_data({"y": second}))
     assert not counted
     for one, other in zip(found, evaluate(build(second)), strict=True):
-        # Data that are constants have logarithms in single precision: graph/precision.py.
-        np.testing.assert_allclose(one, other, rtol=3e-7, atol=1e-7)
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
 
 
 def test_a_term_that_depends_on_a_size_alone_is_one_number_for_all_points():

@@ -56,6 +56,8 @@ def nested_regressions() -> Pair:
 def hierarchical() -> Pair:
     """Return one mean for all and means of groups, three groups of three.
 
+    With ``spread`` ~ HalfNormal(2) the models are told apart so often that an error of 0.5 is
+    caught in only nine of ten trials at 200 simulations, whatever the method (so by quadrature).
     More groups start at a fitted reference, and take 8 CPU seconds a simulation in place of 5.
     """
     group = np.repeat(np.arange(3), 3)
@@ -66,7 +68,7 @@ def hierarchical() -> Pair:
     with pm.Model() as hierarchy:
         mean = pm.Normal("mean", 0, 1)
         sigma = pm.HalfNormal("sigma", 1)
-        spread = pm.HalfNormal("spread", 2)
+        spread = pm.HalfNormal("spread", 1)
         effects = pm.Normal("effects", mean, spread, shape=3)
         pm.Normal("y", effects[group], sigma, observed=np.zeros(9))
     return {"pooled": pooled, "hierarchical": hierarchy}

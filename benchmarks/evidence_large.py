@@ -82,7 +82,7 @@ class MixedModel:
         return total - 0.5 * (ROWS * np.log(2 * np.pi) + log_determinant + quadratic)
 
     def log_evidence(self) -> float:
-        """Return the integral over the logarithms of the scales, on a grid around the summit."""
+        """Return the integral over the logarithms of the scales, on a grid around the mode."""
         found = scipy.optimize.minimize(
             lambda x: -self.log_density(x), np.log([0.8, 0.4, 0.7]), method="Nelder-Mead"
         )
@@ -94,14 +94,14 @@ class MixedModel:
         volume = float(np.log(np.diag(factor)).sum()) + 3 * np.log(side[1] - side[0])
         return float(scipy.special.logsumexp(values)) + volume
 
-    def _precision(self, summit: np.ndarray, step: float = 0.01) -> np.ndarray:
+    def _precision(self, mode: np.ndarray, step: float = 0.01) -> np.ndarray:
         """Return minus the second derivatives, by differences."""
         shifts = step * np.eye(3)
         result = np.empty((3, 3))
         for j, k in itertools.product(range(3), repeat=2):
             signs = itertools.product((1, -1), repeat=2)
             second = sum(
-                a * b * self.log_density(summit + a * shifts[j] + b * shifts[k]) for a, b in signs
+                a * b * self.log_density(mode + a * shifts[j] + b * shifts[k]) for a, b in signs
             )
             result[j, k] = -second / (4 * step**2)
         return result

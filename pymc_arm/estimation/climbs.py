@@ -16,7 +16,7 @@ ITERATIONS = 120
 SMALLEST_GAIN = 1e-3
 STEPS_BETWEEN_CHECKS = 10
 # Nor does one go on that is so low, twice in a row, that so many times what it gained in these
-# steps would not lift it to where summits are looked at: more steps than there are.
+# steps would not lift it to where modes are looked at: more steps than there are.
 REACH = ITERATIONS / STEPS_BETWEEN_CHECKS
 
 

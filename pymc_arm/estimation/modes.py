@@ -2,7 +2,7 @@
 
 Particles that never met a narrow mode can't tell that it is there, and chains then agree on a wrong
 number. So after exploring the log-density is climbed, from prior draws, from dispersed points and
-from the particles, and the mass of each summit is estimated by Laplace's method. A summit with a
+from the particles, and the mass of each mode is estimated by Laplace's method. A mode with a
 good part of Z and without its part of the particles becomes a component of q, and draws of that
 decide its mass (:mod:`pymc_arm.estimation.refine`). The search needs no randomness of the run, and
 costs a few hundred evaluations of each of its starting points.
@@ -26,7 +26,7 @@ from pymc_arm.estimation.starts import (
 )
 from pymc_arm.estimation.walks import find_settled
 from pymc_arm.estimation.weighing import (
-    Summit,
+    Mode,
     squared_distances,
     weigh,
     weigh_again,
@@ -34,30 +34,30 @@ from pymc_arm.estimation.weighing import (
     weigh_together,
 )
 
-__all__ = ["MOST_SUMMITS", "Summit", "search_modes"]
+__all__ = ["MOST_MODES", "Mode", "search_modes"]
 
 # Without gradients a step takes two evaluations a coordinate; with them, the Hessian does.
 LARGEST_WITHOUT_GRADIENT = 20
 LARGEST_DIMENSION = 500
 # Climbs in many dimensions end on ridges: each end that is looked at costs a Hessian.
-MOST_SUMMITS = 40
+MOST_MODES = 40
 # A climb has arrived if a Newton step would gain less than this, in nats; polished if it may. The
-# summit that others are compared with before any climb is polished until a step gains less.
+# mode that others are compared with before any climb is polished until a step gains less.
 ARRIVED, POLISHED = 0.1, 1e-4
 NEWTON_STEPS = 3
-# Ends of climbs within this quantile of a summit's Gaussian are the same summit.
-SAME_SUMMIT = 0.999
+# Ends of climbs within this quantile of a mode's Gaussian are the same mode.
+SAME_MODE = 0.999
 # Ends this far below the highest, in nats, and this much for each coordinate, are not looked at: to
-# hold as much mass, their summit would have to be e^4 times as wide in each. (A mixture of three
-# normals, 500 values: the search took nine tenths of the run, for summits 50 to 1000 nats below.)
+# hold as much mass, their mode would have to be e^4 times as wide in each. (A mixture of three
+# normals, 500 values: the search took nine tenths of the run, for modes 50 to 1000 nats below.)
 LOW, LOW_EACH = 10.0, 4.0
-# As long as climbs lead to new summits they begin anew, so many times at most: where those known
+# As long as climbs lead to new modes they begin anew, so many times at most: where those known
 # explain least of what was looked at, and between them. Of the eight modes of three coordinates
 # with a needle each, prior draws lead to five.
 CLIMBED_AGAIN = 4
 MOST_RECOMBINED = 200
 
-# The log of the mass of a summit, its place and its precision.
+# The log of the mass of a mode, its place and its precision.
 _Place = tuple[float, np.ndarray, np.ndarray]
 
 
@@ -72,8 +72,8 @@ def search_modes(
     walk: bool = False,
     likely: Any = None,
     everywhere: Everywhere | None = None,
-) -> list[Summit]:
-    """Return the summits of the posterior that climbs have reached, the heaviest first.
+) -> list[Mode]:
+    """Return the modes of the posterior that climbs have reached, the heaviest first.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def search_modes(
         The gradient at points of the space, where that is quicker than differences; by default
         that of the space, if it has one.
     walk
-        Whether to look for wide parts without a summit too (:mod:`pymc_arm.estimation.walks`).
+        Whether to look for wide parts without a mode too (:mod:`pymc_arm.estimation.walks`).
         Particles that come from the prior have met them.
     likely
         Particles where modes may be, from which climbs start too.
@@ -101,7 +101,7 @@ def search_modes(
 
     Returns
     -------
-    list of Summit
+    list of Mode
         Empty if the space is too large to be searched.
     """
     space = space.fit_to(cloud)
@@ -152,15 +152,14 @@ def search_modes(
         settled = None
         if walk and has_gradient:
             settled = find_settled(log_density, gradient, dispersed, points, space.work, rng, fold)
-    summits = [weigh(*summit, points, log_evidence) for summit in found]
-    summits = [
-        weigh_again(summit, in_space, log_evidence, rng) if summit.lacks else summit
-        for summit in summits
+    modes = [weigh(*mode, points, log_evidence) for mode in found]
+    modes = [
+        weigh_again(mode, in_space, log_evidence, rng) if mode.lacks else mode for mode in modes
     ]
-    summits = weigh_together(summits, in_space, log_evidence, rng)
+    modes = weigh_together(modes, in_space, log_evidence, rng)
     if settled is not None:
-        summits.append(weigh_settled(settled, points, in_space, log_evidence, rng))
-    return sorted(summits, key=lambda summit: -summit.log_mass)
+        modes.append(weigh_settled(settled, points, in_space, log_evidence, rng))
+    return sorted(modes, key=lambda mode: -mode.log_mass)
 
 
 def _climb_again(
@@ -173,15 +172,15 @@ def _climb_again(
     rng: np.random.Generator,
     fold: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> list[_Place]:
-    """Climb, then from where the summits found leave most unexplained, and from between them.
+    """Climb, then from where the modes found leave most unexplained, and from between them.
 
-    It ends when climbs lead to no new summit. Ends are taken to their images in a cell, if there is
+    It ends when climbs lead to no new mode. Ends are taken to their images in a cell, if there is
     one.
     """
     afforded = climbs_afforded(work)
     between = min(MOST_RECOMBINED, afforded)
     lowest = -np.inf
-    # The highest start is a particle: most climbs end at the summit next to it.
+    # The highest start is a particle: most climbs end at the mode next to it.
     first = starts[np.argmax(log_density(starts))] if len(starts) else None
     first = first if fold is None or first is None else fold(first[None])[0]
     main = None if first is None else _measure(log_density, gradient, first, scale, POLISHED)
@@ -196,7 +195,7 @@ def _climb_again(
         lowest = max(lowest, heights.max(initial=-np.inf) - margin)
         ends, heights = ends[heights > lowest], heights[heights > lowest]
         found = _distinct(log_density, gradient, ends, heights, scale, found)
-        # Where climbs are dear, a single summit is taken for the only one.
+        # Where climbs are dear, a single mode is taken for the only one.
         if len(found) == known or (len(found) == 1 and afforded < OUTSTANDING):
             break
         for place in found[known:]:
@@ -213,15 +212,15 @@ def _climb_again(
 
 
 class _Arrived:
-    """Which climbs are sure to end at a summit that is known.
+    """Which climbs are sure to end at a mode that is known.
 
-    They are where ends are taken for that summit, and a step of Newton's method, with its
-    curvature, gains what is left to it: at the foot of another summit slopes say something else.
+    They are where ends are taken for that mode, and a step of Newton's method, with its
+    curvature, gains what is left to it: at the foot of another mode slopes say something else.
 
     Parameters
     ----------
     places
-        The summits.
+        The modes.
     log_density
         For their heights.
     """
@@ -230,13 +229,13 @@ class _Arrived:
         self._places = [
             (place, precision, np.linalg.inv(precision)) for _, place, precision in places
         ]
-        summits = np.array([place for place, *_ in self._places])
-        self.heights = log_density(summits) if len(summits) else np.zeros(0)
+        modes = np.array([place for place, *_ in self._places])
+        self.heights = log_density(modes) if len(modes) else np.zeros(0)
 
     def __call__(self, points: np.ndarray, heights: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         """Return which of the climbs have arrived."""
         there = np.zeros(len(points), dtype=bool)
-        radius = 2 * scipy.special.gammaincinv(0.5 * points.shape[1], SAME_SUMMIT)
+        radius = 2 * scipy.special.gammaincinv(0.5 * points.shape[1], SAME_MODE)
         for (place, precision, inverse), height in zip(self._places, self.heights, strict=True):
             gain = 0.5 * np.einsum("si,si->s", slopes @ inverse, slopes)
             near = squared_distances(points, place, precision) < radius
@@ -252,12 +251,12 @@ def _distinct(
     scale: np.ndarray,
     known: Sequence[_Place] = (),
 ) -> list[_Place]:
-    """Return the summits that are known, and those others that climbs have ended at."""
-    radius = 2 * scipy.special.gammaincinv(0.5 * ends.shape[1], SAME_SUMMIT)
+    """Return the modes that are known, and those others that climbs have ended at."""
+    radius = 2 * scipy.special.gammaincinv(0.5 * ends.shape[1], SAME_MODE)
     found = list(known)
     looked_at = 0
     for index in np.argsort(heights)[::-1]:
-        if not np.isfinite(heights[index]) or looked_at + len(known) >= MOST_SUMMITS:
+        if not np.isfinite(heights[index]) or looked_at + len(known) >= MOST_MODES:
             break
         if any(squared_distances(ends[index][None], *other[1:])[0] < radius for other in found):
             continue
@@ -274,54 +273,54 @@ def _distinct(
 def _measure(
     log_density: LogDensity,
     gradient: Callable[[np.ndarray], np.ndarray],
-    summit: np.ndarray,
+    mode: np.ndarray,
     scale: np.ndarray,
     enough: float = ARRIVED,
 ) -> _Place | None:
     """Return the log of the mass by Laplace's method, the place and the precision.
 
-    None if the point is no summit, and a few Newton steps do not lead to one, where another would
+    None if the point is no mode, and a few Newton steps do not lead to one, where another would
     gain less than what is enough.
     """
-    dimension = len(summit)
-    height = log_density(summit[None])[0]
+    dimension = len(mode)
+    height = log_density(mode[None])[0]
     for _ in range(NEWTON_STEPS):
-        precision = _precision(log_density, gradient, summit, height, scale)
+        precision = _precision(log_density, gradient, mode, height, scale)
         if precision is None:
             return None
-        slope = gradient(summit[None])[0]
+        slope = gradient(mode[None])[0]
         step = np.linalg.solve(precision, slope)
         if 0.5 * float(slope @ step) < enough:
             break
-        new = summit + step
+        new = mode + step
         new_height = log_density(new[None])[0]
         if not new_height > height:
             return None
-        summit, height = new, new_height
+        mode, height = new, new_height
     else:
         return None
     log_determinant = float(np.linalg.slogdet(precision)[1])
     log_mass = height + 0.5 * dimension * np.log(2 * np.pi) - 0.5 * log_determinant
-    return float(log_mass), summit, precision
+    return float(log_mass), mode, precision
 
 
 def _precision(
     log_density: LogDensity,
     gradient: Callable[[np.ndarray], np.ndarray],
-    summit: np.ndarray,
+    mode: np.ndarray,
     height: float,
     scale: np.ndarray,
 ) -> np.ndarray | None:
     """Return minus the Hessian, by differences over steps of a few percent of the density."""
-    dimension = len(summit)
+    dimension = len(mode)
     step = 1e-3 * scale
     for _ in range(40):
-        ends = np.concatenate([summit + np.diag(step), summit - np.diag(step)])
+        ends = np.concatenate([mode + np.diag(step), mode - np.diag(step)])
         drop = (height - log_density(ends)).reshape(2, dimension).mean(axis=0)
         step = np.where(drop > 0.1, 0.5 * step, np.where(drop < 0.01, 1.7 * step, step))
         if np.all((drop >= 0.01) & (drop <= 0.1)):
             break
-    ends = np.concatenate([summit + np.diag(step), summit - np.diag(step)])
+    ends = np.concatenate([mode + np.diag(step), mode - np.diag(step)])
     slopes = gradient(ends).reshape(2, dimension, dimension)
     precision = -(slopes[0] - slopes[1]) / (2 * step[:, None])
     precision = 0.5 * (precision + precision.T)

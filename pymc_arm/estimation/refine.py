@@ -37,14 +37,14 @@ from pymc_arm.algorithm.path import join, select
 from pymc_arm.algorithm.resampling import log_mean_exp, log_sum_exp, multinomial, normalize
 from pymc_arm.estimation.approximation import Approximation, Combined, fit
 from pymc_arm.estimation.bridge import Bridge, bridge, importance, sides_differ
-from pymc_arm.estimation.modes import Summit
+from pymc_arm.estimation.modes import Mode
 from pymc_arm.estimation.spaces import HasDensity, RefinementSpace
 
 __all__ = ["refine_chains"]
 
 # A space in which they overlap more than this is good enough: many draws of q make up for the rest.
 GOOD_OVERLAP = 0.7
-# Below this overlap a q with a component at each summit is tried too. Where chains had 0 to 50 % of
+# Below this overlap a q with a component at each mode is tried too. Where chains had 0 to 50 % of
 # their particles in a mode of 90 %, q without it had 0.003 to 0.08, and its bridge was 0.2 too low.
 FAIR_OVERLAP = 0.4
 # Draws of q for each particle that show how well they overlap; if so, there will be more.
@@ -69,7 +69,7 @@ def refine_chains(
     generators: Sequence[np.random.Generator],
     founders: Sequence[np.ndarray],
     map_fn: MapFunction | None = None,
-    summits: Sequence[Summit] = (),
+    modes: Sequence[Mode] = (),
     log_evidence: float = 0.0,
 ) -> list[Bridge]:
     """Bridge each cloud with an approximation fitted to the others, and draw through that.
@@ -86,10 +86,10 @@ def refine_chains(
         For each cloud, which particles descend from the same one: they may be alike.
     map_fn
         Calls a function of the number of a cloud for each of so many: by default one after another.
-    summits
+    modes
         Modes that a search has found in the first of the spaces.
     log_evidence
-        The exploring estimate, to which the masses of summits are compared.
+        The exploring estimate, to which the masses of modes are compared.
     """
     if len(clouds) == 1:
         # Families stay together, so that the halves are independent.
@@ -99,13 +99,13 @@ def refine_chains(
         halves = [select(clouds[0], part) for part in parts]
         families = [own[part] for part in parts]
         two = refine_chains(
-            spaces, halves, generators[0].spawn(2), families, map_fn, summits, log_evidence
+            spaces, halves, generators[0].spawn(2), families, map_fn, modes, log_evidence
         )
         return [_join_halves(two)]
     some = _thin(clouds, *spaces[0].points(clouds[0]).shape)
     space = _choose(spaces, clouds[0], some[1:], generators[0]) if len(spaces) > 1 else spaces[0]
 
-    modes = _Modes(tuple(summits), log_evidence)
+    searched = _Modes(tuple(modes), log_evidence)
 
     def refine(number: int) -> Bridge:
         others = join([c for k, c in enumerate(some) if k != number])
@@ -113,7 +113,7 @@ def refine_chains(
         found = _fit_and_bridge(space, clouds[number], others, rng, own)
         if not isinstance(space, HasDensity):
             found = replace(found, variance=found.variance + found.cloud_variance)
-        return _with_modes(spaces[0], found, clouds[number], others, rng, own, modes)
+        return _with_modes(spaces[0], found, clouds[number], others, rng, own, searched)
 
     return (
         [refine(n) for n in range(len(clouds))] if map_fn is None else map_fn(refine, len(clouds))
@@ -208,21 +208,21 @@ class _Proposals:
 
 @dataclass(frozen=True)
 class _Modes:
-    """Summits that a search has found, and log Z as exploring has it."""
+    """Modes that a search has found, and log Z as exploring has it."""
 
-    summits: tuple[Summit, ...]
+    modes: tuple[Mode, ...]
     log_evidence: float
 
     @property
     def any_missed(self) -> bool:
         """Whether particles lack at one of them."""
-        return any(summit.missed for summit in self.summits)
+        return any(mode.missed for mode in self.modes)
 
     def added_to(self, approximation: Approximation) -> Combined:
-        """Return a density with a component at each summit."""
+        """Return a density with a component at each mode."""
         return Combined.of(
-            [approximation, *(summit.component for summit in self.summits)],
-            [self.log_evidence, *(summit.log_mass for summit in self.summits)],
+            [approximation, *(mode.component for mode in self.modes)],
+            [self.log_evidence, *(mode.log_mass for mode in self.modes)],
         )
 
 
@@ -233,39 +233,39 @@ def _with_modes(
     others: Any,
     rng: np.random.Generator,
     founders: np.ndarray,
-    modes: _Modes,
+    searched: _Modes,
 ) -> Bridge:
-    """Return a bridge from a q with summits in it, where the one without them does not do.
+    """Return a bridge from a q with modes in it, where the one without them does not do.
 
     If particles have missed a mode, draws of q alone decide what it weighs. If they have not, but q
-    can't stand for the posterior, a component at each summit may be what it lacks.
+    can't stand for the posterior, a component at each mode may be what it lacks.
     """
-    if modes.any_missed:
-        weighed = _weigh_modes(space, others, rng, len(founders), modes)
+    if searched.any_missed:
+        weighed = _weigh_modes(space, others, rng, len(founders), searched)
         if not weighed.trustworthy:
             # What only lacks particles is in the q that was fitted to them.
-            starved = any(summit.starved for summit in modes.summits)
+            starved = any(mode.starved for mode in searched.modes)
             return found if starved else replace(found, modes_share=0.0)
         # q of another space may lack what this one has.
         if weighed.modes_share >= NEGLIGIBLE_SHARE or sides_differ(found, weighed):
             return weighed
         return replace(found, modes_share=weighed.modes_share)
     good = found.represents(len(founders)) and found.overlap > FAIR_OVERLAP
-    if good or not modes.summits:
+    if good or not searched.modes:
         return found
-    again = _fit_and_bridge(space, cloud, others, rng, founders, modes)
+    again = _fit_and_bridge(space, cloud, others, rng, founders, searched)
     again = replace(again, variance=again.variance + again.cloud_variance)
     return again if again.trustworthy and again.overlap > found.overlap else found
 
 
 def _weigh_modes(
-    space: RefinementSpace, others: Any, rng: np.random.Generator, size: int, modes: _Modes
+    space: RefinementSpace, others: Any, rng: np.random.Generator, size: int, searched: _Modes
 ) -> Bridge:
-    """Estimate log Z by importance sampling from a q with a component at each summit."""
+    """Estimate log Z by importance sampling from a q with a component at each mode."""
     space = space.fit_to(others)
     if _overflows(space.points(others)):
         return Bridge(np.nan, np.inf, np.inf, 0.0, 1)
-    combined = modes.added_to(_fit(space, others, rng))
+    combined = searched.added_to(_fit(space, others, rng))
     # What the components hold that q would not have had without them.
     trial = combined.draw(rng, FIRST_PROPOSALS * size)
     weights = space.draw_log_ratio(rng, trial) - combined.log_density(trial)
@@ -303,14 +303,14 @@ def _fit_and_bridge(
     others: Any,
     rng: np.random.Generator,
     founders: np.ndarray | None = None,
-    modes: _Modes | None = None,
+    searched: _Modes | None = None,
 ) -> Bridge:
     space = space.fit_to(others)
     if _overflows(space.points(others)):
         return Bridge(np.nan, np.inf, np.inf, 0.0, 1)
     approximation = _fit(space, others, rng)
-    if modes is not None:
-        approximation = modes.added_to(approximation)
+    if searched is not None:
+        approximation = searched.added_to(approximation)
     points = space.points(cloud)
     size = len(points)
     at_draws = space.log_ratio(cloud) - approximation.log_density(points)
@@ -327,7 +327,7 @@ def _fit_and_bridge(
     found = bridge(at_draws, weights, approximation.components, founders)
     weighted = importance(weights, approximation.components)
     # Where q was given modes, how many particles are in each of them is what is in doubt.
-    doubted = modes is not None or sides_differ(found, weighted)
+    doubted = searched is not None or sides_differ(found, weighted)
     if doubted and found.represents(size) and weighted.represents(size):
         found = replace(weighted, bridge_k=found.bridge_k)
     # How well they overlap must not depend on how often q was asked: rare draws would dominate.

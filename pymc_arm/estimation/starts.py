@@ -73,7 +73,7 @@ class Survey:
     heights
         The log-density there.
     explained
-        The logarithm of what the particles and the summits that are known would have there.
+        The logarithm of what the particles and the modes that are known would have there.
     groups
         Which of the factors they were drawn to the middle by.
     """
@@ -128,12 +128,12 @@ class Survey:
         above: np.ndarray = self.heights - self.explained
         return above
 
-    def explain(self, log_mass: float, summit: np.ndarray, precision: np.ndarray) -> "Survey":
-        """Return the survey with one more normal summit known."""
-        centered = self.points - summit
+    def explain(self, log_mass: float, mode: np.ndarray, precision: np.ndarray) -> "Survey":
+        """Return the survey with one more normal mode known."""
+        centered = self.points - mode
         squared = np.einsum("si,si->s", centered @ precision, centered)
         own = log_mass + 0.5 * np.linalg.slogdet(precision)[1] - 0.5 * squared
-        own -= 0.5 * len(summit) * np.log(2 * np.pi)
+        own -= 0.5 * len(mode) * np.log(2 * np.pi)
         return replace(self, explained=np.logaddexp(self.explained, own))
 
 
@@ -150,32 +150,32 @@ def climbs_afforded(work: int | None) -> int:
     return int(min(MOST_CLIMBS, CLIMBED // (EVALUATIONS * max(work, 1))))
 
 
-def recombine(summits: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Return points with some coordinates of one summit, and the others of another one.
+def recombine(modes: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return points with some coordinates of one mode, and the others of another one.
 
     Where coordinates have two places each, there are 2^d modes, and each is such a point.
 
     Parameters
     ----------
-    summits
+    modes
         Their places, (number, dimension), the highest first.
     most
         How many points there may be.
     rng
         For the choice of coordinates.
     """
-    count, dimension = summits.shape
+    count, dimension = modes.shape
     pairs = [(one, other) for one in range(count) for other in range(count) if one != other]
     single = [(one, other, place) for one, other in pairs for place in range(dimension)]
     points = []
     for one, other, place in single[: most // 2]:
-        point = summits[one].copy()
-        point[place] = summits[other, place]
+        point = modes[one].copy()
+        point[place] = modes[other, place]
         points.append(point)
     # Half of them by single coordinates, the rest by coin.
     for number in rng.integers(max(len(pairs), 1), size=most - len(points)) if pairs else ():
         one, other = pairs[number]
-        points.append(np.where(rng.random(dimension) < 0.5, summits[one], summits[other]))
+        points.append(np.where(rng.random(dimension) < 0.5, modes[one], modes[other]))
     return np.array(points).reshape(-1, dimension)
 
 

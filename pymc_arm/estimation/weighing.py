@@ -1,4 +1,4 @@
-"""The mass of a mode (summit) of the posterior, compared with its share of the particles.
+"""The mass of a mode of the posterior, compared with its share of the particles.
 
 Laplace's method gives the mass of a mode, and draws of a density around it correct that where it is
 off. A mode with a good part of Z and without its part of the particles is missed.
@@ -16,7 +16,7 @@ from pymc_arm.estimation.starts import LogDensity
 from pymc_arm.estimation.walks import distance_from_particles
 
 __all__ = [
-    "Summit",
+    "Mode",
     "squared_distances",
     "weigh",
     "weigh_again",
@@ -24,21 +24,21 @@ __all__ = [
     "weigh_together",
 ]
 
-# A summit matters if Laplace's method gives it this share of Z, and is missed if it holds next to
+# A mode matters if Laplace's method gives it this share of Z, and is missed if it holds next to
 # none of the particles that it should. On a curved ridge the method is off by a factor of several;
-# what is missed is weighed by draws of q, so that a summit too many costs time and no precision.
+# what is missed is weighed by draws of q, so that a mode too many costs time and no precision.
 SMALLEST_SHARE = 0.01
 MISSED = 0.05
 # One that alone should have so many times the Z that was found lacks particles if it holds a
 # smaller share than this: a few that met a mode late, of 90 % of Z, held 17 %.
 EXCESS = 3.0
 LACKING = 0.3
-# Where several summits together have so much more than the Z that was found, in nats, those with
+# Where several modes together have so much more than the Z that was found, in nats, those with
 # less than half of their share of the particles lack them too: three modes in five dimensions held
 # 10, 56 and 33 % for 40, 39 and 21 %, and log Z-hat was 0.52 low.
 TOGETHER = 0.2
 HALF = 0.5
-# The component of q at a summit is a little wider than Laplace's Gaussian, and has heavier tails:
+# The component of q at a mode is a little wider than Laplace's Gaussian, and has heavier tails:
 # too wide by a tenth costs a tenth of the draws in ten dimensions, too narrow has no bound.
 INFLATION = 1.1
 SETTLED_DRAWS = 1000
@@ -46,12 +46,12 @@ FREEDOM = 10.0
 
 
 @dataclass(frozen=True)
-class Summit:
+class Mode:
     """A local maximum: the log of its mass, and the shares of Z and of the particles it holds.
 
     ``component`` is a density around it, in the space that was searched, and ``log_excess`` how far
     its mass alone is above the estimate of Z. ``lacking`` says that it holds too few particles by
-    the masses of all summits together.
+    the masses of all modes together.
     """
 
     log_mass: float
@@ -81,58 +81,58 @@ class Summit:
 
 def weigh(
     log_mass: float,
-    summit: np.ndarray,
+    mode: np.ndarray,
     precision: np.ndarray,
     points: np.ndarray,
     log_evidence: float,
-) -> Summit:
-    """Compare the share of Z that a summit should have with its share of the particles."""
+) -> Mode:
+    """Compare the share of Z that a mode should have with its share of the particles."""
     # Within 99 % of a Gaussian: the quantile of chi-squared.
-    radius = 2 * scipy.special.gammaincinv(0.5 * len(summit), 0.99)
-    found = float(np.mean(squared_distances(points, summit, precision) < radius))
+    radius = 2 * scipy.special.gammaincinv(0.5 * len(mode), 0.99)
+    found = float(np.mean(squared_distances(points, mode, precision) < radius))
     expected = float(np.exp(log_mass - np.logaddexp(log_mass, log_evidence)))
-    # A summit that is all of Z has as much mass as Z itself, not in addition to it.
+    # A mode that is all of Z has as much mass as Z itself, not in addition to it.
     if found > 0:
         expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
     excess = log_mass - log_evidence
-    return Summit(log_mass, expected, found, _component(summit, precision), excess)
+    return Mode(log_mass, expected, found, _component(mode, precision), excess)
 
 
 def weigh_again(
-    summit: Summit, log_density: LogDensity, log_evidence: float, rng: np.random.Generator
-) -> Summit:
-    """Return a summit with its mass by importance, if that is smaller than Laplace's.
+    mode: Mode, log_density: LogDensity, log_evidence: float, rng: np.random.Generator
+) -> Mode:
+    """Return a mode with its mass by importance, if that is smaller than Laplace's.
 
     On a closed ridge, a ring say, Laplace's method goes on along the tangent, and finds many times
     Z. The mean of f / q over draws of the component is not above Z but by chance.
     """
-    draws = summit.component.draw(rng, SETTLED_DRAWS)
-    by_draws = log_mean_exp(log_density(draws) - summit.component.log_density(draws))
-    log_mass = min(summit.log_mass, float(by_draws))
+    draws = mode.component.draw(rng, SETTLED_DRAWS)
+    by_draws = log_mean_exp(log_density(draws) - mode.component.log_density(draws))
+    log_mass = min(mode.log_mass, float(by_draws))
     expected = min(1.0, float(np.exp(min(log_mass - log_evidence, 0.0))))
     return replace(
-        summit, log_mass=log_mass, expected_share=expected, log_excess=log_mass - log_evidence
+        mode, log_mass=log_mass, expected_share=expected, log_excess=log_mass - log_evidence
     )
 
 
 def weigh_together(
-    summits: list[Summit], log_density: LogDensity, log_evidence: float, rng: np.random.Generator
-) -> list[Summit]:
-    """Compare the shares of several summits with those of their masses, if these add up to more."""
+    modes: list[Mode], log_density: LogDensity, log_evidence: float, rng: np.random.Generator
+) -> list[Mode]:
+    """Compare the shares of several modes with those of their masses, if these add up to more."""
 
     def total() -> float:
-        return float(np.logaddexp.reduce([summit.log_mass for summit in summits]))
+        return float(np.logaddexp.reduce([mode.log_mass for mode in modes]))
 
-    if len(summits) < 2 or not total() > log_evidence + TOGETHER:
-        return summits
-    summits = [weigh_again(summit, log_density, log_evidence, rng) for summit in summits]
+    if len(modes) < 2 or not total() > log_evidence + TOGETHER:
+        return modes
+    modes = [weigh_again(mode, log_density, log_evidence, rng) for mode in modes]
     excess = total()
     if not excess > log_evidence + TOGETHER:
-        return summits
-    shares = [float(np.exp(summit.log_mass - excess)) for summit in summits]
+        return modes
+    shares = [float(np.exp(mode.log_mass - excess)) for mode in modes]
     return [
-        replace(summit, lacking=share > SMALLEST_SHARE and summit.found_share < HALF * share)
-        for summit, share in zip(summits, shares, strict=True)
+        replace(mode, lacking=share > SMALLEST_SHARE and mode.found_share < HALF * share)
+        for mode, share in zip(modes, shares, strict=True)
     ]
 
 
@@ -142,7 +142,7 @@ def weigh_settled(
     log_density: LogDensity,
     log_evidence: float,
     rng: np.random.Generator,
-) -> Summit:
+) -> Mode:
     """Return a part of the posterior where walks have settled, with its mass by importance.
 
     Only what is away from the particles counts: walks that have settled on both sides of them give
@@ -153,12 +153,12 @@ def weigh_settled(
     ratio = np.where(distance_from_particles(draws, points) > 1, ratio, -np.inf)
     log_mass = float(log_mean_exp(ratio))
     expected = float(np.exp(log_mass - np.logaddexp(log_mass, log_evidence)))
-    return Summit(log_mass, expected, 0.0, component)
+    return Mode(log_mass, expected, 0.0, component)
 
 
-def _component(summit: np.ndarray, precision: np.ndarray) -> SinhArcsinhStudent:
-    """Return a Student-t around a summit, a little wider than Laplace's Gaussian."""
-    dimension = len(summit)
+def _component(mode: np.ndarray, precision: np.ndarray) -> SinhArcsinhStudent:
+    """Return a Student-t around a mode, a little wider than Laplace's Gaussian."""
+    dimension = len(mode)
     covariance = np.linalg.inv(precision)
     covariance = shrink(0.5 * (covariance + covariance.T), 0.0)
     try:
@@ -166,12 +166,12 @@ def _component(summit: np.ndarray, precision: np.ndarray) -> SinhArcsinhStudent:
     except np.linalg.LinAlgError:  # a ridge that rounding has flattened: widths alone
         factor = np.diag(INFLATION / np.sqrt(np.diag(precision)))
     zeros, ones = np.zeros(dimension), np.ones(dimension)
-    # Without skew and with tails as they are, coordinates are centred at the summit, and not bent.
-    return SinhArcsinhStudent(summit, ones, zeros, ones, zeros, factor, FREEDOM)
+    # Without skew and with tails as they are, coordinates are centred at the mode, and not bent.
+    return SinhArcsinhStudent(mode, ones, zeros, ones, zeros, factor, FREEDOM)
 
 
-def squared_distances(points: np.ndarray, summit: np.ndarray, precision: np.ndarray) -> np.ndarray:
-    """Return squared Mahalanobis distances from a summit."""
-    centered = points - summit
+def squared_distances(points: np.ndarray, mode: np.ndarray, precision: np.ndarray) -> np.ndarray:
+    """Return squared Mahalanobis distances from a mode."""
+    centered = points - mode
     squared: np.ndarray = np.einsum("si,si->s", centered @ precision, centered)
     return squared

@@ -35,7 +35,7 @@ from pymc_arm.models.graph.forms import scalar_kind
 from pymc_arm.models.graph.gradient import Gradient
 from pymc_arm.models.graph.loops import has_loop
 
-__all__ = ["branch_summits", "find_mixtures"]
+__all__ = ["branch_modes", "find_mixtures"]
 
 # Branches that are climbed, of all mixtures together. Each takes some dozens of gradients.
 MOST_BRANCHES = 32
@@ -56,8 +56,8 @@ class Mixture(NamedTuple):
     branches: list[TensorVariable]
 
 
-def branch_summits(density: Density) -> np.ndarray:
-    """Return the summits that a density would have with one branch of a mixture alone.
+def branch_modes(density: Density) -> np.ndarray:
+    """Return the modes that a density would have with one branch of a mixture alone.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ def branch_summits(density: Density) -> np.ndarray:
         (size, dimension); empty where no mixture is found, or its gradient is not to be had.
     """
     if isinstance(density, EliminatedDensity):
-        return _summits_of_configurations(density)
+        return _modes_of_configurations(density)
     if isinstance(density, LogDensity):
-        return _summits_of_branches(density)
+        return _modes_of_branches(density)
     return np.zeros((0, density.reference.shape[1]))
 
 
-def _summits_of_branches(density: LogDensity) -> np.ndarray:
+def _modes_of_branches(density: LogDensity) -> np.ndarray:
     """Climb with one branch in place of each sum that the graph takes."""
     none = np.zeros((0, density.reference.shape[1]))
     x, pieces = density.gradient.graphs
@@ -108,7 +108,7 @@ def _summits_of_branches(density: LogDensity) -> np.ndarray:
     return _climb(gradient, weights, np.tile(starts[:STARTS], (len(selections), 1)), starts)
 
 
-def _summits_of_configurations(density: EliminatedDensity) -> np.ndarray:
+def _modes_of_configurations(density: EliminatedDensity) -> np.ndarray:
     """Climb with each of the values of discrete variables that are summed, if they are few."""
     values, starts = density.configurations(MOST_BRANCHES), _starts(density.whole)
     if not len(values) or len(starts) < STARTS or len(density.kept) < SMALLEST_DIMENSION:
@@ -145,8 +145,8 @@ def _climb(
             by_row=True,
         )
     best = np.argmax(np.nan_to_num(heights, nan=-np.inf).reshape(-1, STARTS), axis=1)
-    summits: np.ndarray = ends.reshape(-1, STARTS, ends.shape[1])[np.arange(len(best)), best]
-    return summits
+    modes: np.ndarray = ends.reshape(-1, STARTS, ends.shape[1])[np.arange(len(best)), best]
+    return modes
 
 
 def find_mixtures(graphs: Sequence[TensorVariable]) -> list[Mixture]:

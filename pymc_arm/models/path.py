@@ -10,7 +10,7 @@ from pymc_arm.algorithm.path import Moved, Path, Smoothed
 from pymc_arm.algorithm.settings import Settings
 from pymc_arm.algorithm.tempering import effective_fraction, furthest
 from pymc_arm.estimation.spaces import FullSpace, RefinementSpace
-from pymc_arm.models.branches import branch_summits
+from pymc_arm.models.branches import branch_modes
 from pymc_arm.models.density import Density, name_term
 from pymc_arm.models.graph.loops import has_loop
 from pymc_arm.models.integrate import Grid
@@ -268,7 +268,7 @@ class GenericPath(Path):
         # Not public: what a path keeps under a public name tells checkpoints of other runs apart.
         if self._discrete.any():
             return np.zeros((0, self.plan.layout.dimension))
-        return branch_summits(self.density)
+        return branch_modes(self.density)
 
     def prepare(self) -> None:
         """Compile the gradient, if enough variables will be in for every move to call for it."""

@@ -23,7 +23,7 @@ from pymc_arm.estimation.bridge import Bridge
 from pymc_arm.estimation.convergence import effective_sizes, split_r_hat
 from pymc_arm.estimation.estimate import pool_bridges
 from pymc_arm.estimation.given import SEVERE_R_HAT
-from pymc_arm.estimation.modes import Summit, search_modes
+from pymc_arm.estimation.modes import Mode, search_modes
 from pymc_arm.estimation.refine import FAIR_OVERLAP, refine_chains
 from pymc_arm.estimation.spaces import Refinable
 from pymc_arm.estimation.starts import survey_size
@@ -160,10 +160,10 @@ def bridge_draws(
                 again = _fit_and_bridge(within, other, rng, workers)
                 if _least_overlap(again) > _least_overlap(bridges):
                     place, own, bridges = within, other, again
-        bridges, summits = _search(place, own, bridges, mixed, rng, workers)
+        bridges, modes = _search(place, own, bridges, mixed, rng, workers)
     bridges = [_count_dependence(b, given) for b in bridges]
-    recorded = describe_modes(summits, bridges)
-    _refuse_elsewhere(summits, recorded.get("repaired_share", 0.0))
+    recorded = describe_modes(modes, bridges)
+    _refuse_elsewhere(modes, recorded.get("repaired_share", 0.0))
     seconds = (time.perf_counter() - started) / len(parts)
     chains = [_as_chain(path, p, b, seconds) for p, b in zip(parts, bridges, strict=True)]
     summary = summarize_parts(
@@ -291,7 +291,7 @@ def _search(
     mixed: bool,
     rng: np.random.Generator,
     workers: int,
-) -> tuple[list[Bridge], list[Summit]]:
+) -> tuple[list[Bridge], list[Mode]]:
     """Return the bridges that a search for modes leaves, and what it has found.
 
     The search compares modes with log Z, so the first bridges know none of them; second ones do,
@@ -309,9 +309,9 @@ def _search(
     fixed = np.random.default_rng(0)
     prior = draw_prior(path, survey_size(spaces[0].work), fixed)
     cloud = np.concatenate(clouds)
-    summits = search_modes(spaces[0], prior, cloud, log_evidence, fixed, walk=True)
-    known = summits if mixed else [replace(summit, found_share=0.0) for summit in summits]
-    if any(summit.missed for summit in known) or (known and not _good(bridges, parts)):
+    modes = search_modes(spaces[0], prior, cloud, log_evidence, fixed, walk=True)
+    known = modes if mixed else [replace(mode, found_share=0.0) for mode in modes]
+    if any(mode.missed for mode in known) or (known and not _good(bridges, parts)):
         generators = rng.spawn(len(parts))
         map_fn = bridge_mapper(path, workers, len(parts))
         bridges = refine_chains(spaces, clouds, generators, blocks, map_fn, known, log_evidence)
@@ -324,12 +324,12 @@ def _count_dependence(bridge: Bridge, given: Given) -> Bridge:
     return replace(bridge, variance=bridge.variance + 2 * more * bridge.cloud_variance)
 
 
-def _refuse_elsewhere(summits: Sequence[Summit], share: float) -> None:
+def _refuse_elsewhere(modes: Sequence[Mode], share: float) -> None:
     """Refuse draws that have next to none of Z; ``share`` is that of modes they have missed."""
-    missed = [summit for summit in summits if summit.missed]
+    missed = [mode for mode in modes if mode.missed]
     if share < ELSEWHERE or not missed:
         return
-    heaviest = max(missed, key=lambda summit: summit.log_mass)
+    heaviest = max(missed, key=lambda mode: mode.log_mass)
     raise DrawsError(
         "The draws are not where the posterior of this model is: a search has found a mode with a "
         f"mass of about exp({heaviest.log_mass:.1f}), {100 * share:.1f} % of Z, that holds next to "

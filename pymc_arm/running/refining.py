@@ -13,7 +13,7 @@ from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.bridge import Bridge
 from pymc_arm.estimation.estimate import stands
 from pymc_arm.estimation.ladder import Ladder, bridge_ladder, weigh_draws
-from pymc_arm.estimation.modes import MOST_SUMMITS, Summit, search_modes
+from pymc_arm.estimation.modes import MOST_MODES, Mode, search_modes
 from pymc_arm.estimation.refine import NEGLIGIBLE_SHARE, MapFunction, refine_chains
 from pymc_arm.estimation.spaces import (
     Hinted,
@@ -33,7 +33,7 @@ __all__ = ["bridge_mapper", "describe_modes", "draw_prior", "refine_run"]
 
 # Fewer draws than this can't tell how well an approximation fits.
 SMALLEST_CLOUD = 50
-# Where the search has found nearly as many summits as it keeps, there may be many more: those that
+# Where the search has found nearly as many modes as it keeps, there may be many more: those that
 # particles have missed are not repaired then. Six coordinates with two places each have 64.
 CROWDED = 0.9
 
@@ -60,27 +60,27 @@ def refine_run(
     map_fn = bridge_mapper(path, workers, len(chains))
     log_evidence = log_mean_exp(np.array([chain.log_evidence for chain in chains]))
     searched = isinstance(path, Ladder) and path.searched
-    summits = [] if searched else _search(path, spaces[0], clouds, log_evidence)
+    modes = [] if searched else _search(path, spaces[0], clouds, log_evidence)
     found: dict[str, Any] = {"modes_found": 1} if searched else {}
-    if _needs_no_fit(path, chains, clouds[0]) and not any(s.missed for s in summits):
+    if _needs_no_fit(path, chains, clouds[0]) and not any(s.missed for s in modes):
         assert isinstance(path, Ladder)
         bridges = _over_the_steps(path, chains)
         if stands(bridges):
             refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
-            return refined, describe_modes(summits, bridges) | found
-    bridges = refine_chains(spaces, clouds, generators, founders, map_fn, summits, log_evidence)
+            return refined, describe_modes(modes, bridges) | found
+    bridges = refine_chains(spaces, clouds, generators, founders, map_fn, modes, log_evidence)
     if not stands(bridges) and isinstance(path, Ladder):
         over = _over_the_steps(path, chains)
         if stands(over):
             pairs = zip(over, bridges, strict=True)
             bridges = [replace(f, modes_share=b.modes_share) for f, b in pairs]
     refined = [replace(c, refined=b) for c, b in zip(chains, bridges, strict=True)]
-    return refined, describe_modes(summits, bridges) | found
+    return refined, describe_modes(modes, bridges) | found
 
 
 def _search(
     path: Path, space: RefinementSpace, clouds: list[Any], log_evidence: float
-) -> list[Summit]:
+) -> list[Mode]:
     """Look for modes, of which particles may have missed some."""
     # The same starting points in every run: whether a mode is found is no matter of luck.
     rng = np.random.default_rng(0)
@@ -147,15 +147,15 @@ def bridge_mapper(path: Path, workers: int, count: int) -> MapFunction:
     return map_fn
 
 
-def describe_modes(summits: Sequence[Summit], bridges: Sequence[Bridge]) -> dict[str, Any]:
+def describe_modes(modes: Sequence[Mode], bridges: Sequence[Bridge]) -> dict[str, Any]:
     """Return what is to be recorded of modes: those found, repaired, or missed for good."""
-    missed = [summit for summit in summits if summit.missed]
-    found: dict[str, Any] = {"modes_found": len(summits)}
+    missed = [mode for mode in modes if mode.missed]
+    found: dict[str, Any] = {"modes_found": len(modes)}
     if not missed:
         return found
     shares = np.array([bridge.modes_share for bridge in bridges])
-    if np.isnan(shares).any() or len(summits) >= CROWDED * MOST_SUMMITS:
-        worst = max(missed, key=lambda summit: summit.log_mass)
+    if np.isnan(shares).any() or len(modes) >= CROWDED * MOST_MODES:
+        worst = max(missed, key=lambda mode: mode.log_mass)
         return found | {
             "missed_log_mass": worst.log_mass,
             "missed_expected_share": worst.expected_share,

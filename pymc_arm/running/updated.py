@@ -280,5 +280,5 @@ def _search(path: Any, found: UpdatedChains) -> dict[str, Any]:
     # The same starting points in every call: whether a mode is found is no matter of luck.
     rng = np.random.default_rng(0)
     prior = draw_prior(path, survey_size(spaces[0].work), rng)
-    summits = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
-    return describe_modes(summits, [c.refined for c in found.chains if c.refined is not None])
+    found_modes = search_modes(spaces[0], prior, path.join(clouds), log_evidence, rng)
+    return describe_modes(found_modes, [c.refined for c in found.chains if c.refined is not None])

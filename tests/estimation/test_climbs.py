@@ -1,4 +1,4 @@
-"""Climbs end at the summits of known densities, whatever their scale."""
+"""Climbs end at the modes of known densities, whatever their scale."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_differences_ask_for_all_points_at_once():
     assert asked == [(4 * 2 * 3, 3)]
 
 
-def test_summits_of_all_scales_are_reached():
+def test_modes_of_all_scales_are_reached():
     """Within a hundredth of a width in each coordinate: heights are 1e-3 apart at the end."""
     starts = CENTER + 4 * WIDTHS * np.random.default_rng(2).normal(size=(20, 3))
     points, heights = climb(log_normal_density, slope, starts, 10 * WIDTHS)
@@ -43,7 +43,7 @@ def test_summits_of_all_scales_are_reached():
     assert np.all(np.abs(points - CENTER) < 0.1 * WIDTHS)
 
 
-def test_each_climb_ends_at_the_summit_of_its_side():
+def test_each_climb_ends_at_the_mode_of_its_side():
     """Two normals of width 0.1 at -1 and 1."""
 
     def log_density(points):
@@ -58,7 +58,7 @@ def test_each_climb_ends_at_the_summit_of_its_side():
 
 
 def test_those_that_have_arrived_are_left_alone():
-    """All but one begin at the summit, and that one is far away: it goes on by itself."""
+    """All but one begin at the mode, and that one is far away: it goes on by itself."""
     starts = np.tile(CENTER, (500, 1))
     starts[123] += 40 * WIDTHS
     asked = []
@@ -135,7 +135,7 @@ def test_gradients_are_kept_where_a_step_was_refused():
 
 
 def test_climbs_that_have_arrived_or_are_too_low_end() -> None:
-    """Of two summits one is known, and the other one is too low to be of interest."""
+    """Of two modes one is known, and the other one is too low to be of interest."""
     starts = np.random.default_rng(4).normal(scale=4.0, size=(40, 2))
     rows = []
 
@@ -160,7 +160,7 @@ def test_climbs_that_have_arrived_or_are_too_low_end() -> None:
     whole = sum(rows)
     early, lower = climb(log_density, gradient, starts, scale, arrived=arrived, lowest=-20.0)
     assert sum(rows) - whole < 0.7 * whole
-    at_summit = np.square(ends - 3).sum(axis=1) < 1
-    assert 0 < at_summit.sum() < 40
-    assert (np.square(early - 3).sum(axis=1) < 1.5).tolist() == at_summit.tolist()
+    at_mode = np.square(ends - 3).sum(axis=1) < 1
+    assert 0 < at_mode.sum() < 40
+    assert (np.square(early - 3).sum(axis=1) < 1.5).tolist() == at_mode.tolist()
     assert (lower > -20).tolist() == (heights > -20).tolist()

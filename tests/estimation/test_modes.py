@@ -124,7 +124,7 @@ def test_labels_switch():
 
 
 def test_one_mode_is_found_once():
-    """Fifty dimensions with gradients: one summit, and its mass is Z of a Gaussian."""
+    """Fifty dimensions with gradients: one mode, and its mass is Z of a Gaussian."""
     rng = np.random.default_rng(1)
     design = rng.normal(size=(100, 70))
     data = rng.normal(size=100)
@@ -137,14 +137,14 @@ def test_one_mode_is_found_once():
     path = compile_model(model)
     prior = path.initialize(rng, 16)[0]
     prior[0] = np.inf  # a draw that overflowed does not switch the search off
-    (summit,) = search_modes(path.spaces(cloud)[0], prior, cloud, truth, np.random.default_rng(0))
-    assert summit.log_mass == pytest.approx(truth, abs=1e-3)
-    assert summit.found_share > 0.95
-    assert not summit.missed
+    (mode,) = search_modes(path.spaces(cloud)[0], prior, cloud, truth, np.random.default_rng(0))
+    assert mode.log_mass == pytest.approx(truth, abs=1e-3)
+    assert mode.found_share > 0.95
+    assert not mode.missed
 
 
 def test_discrete_variables_are_summed_out():
-    """Labels do not switch the search off: two labellings, two summits of equal mass."""
+    """Labels do not switch the search off: two labellings, two modes of equal mass."""
     rng = np.random.default_rng(2)
     data = np.concatenate([rng.normal(-2, 1, 6), rng.normal(2, 1, 4)])
     with pm.Model() as model:
@@ -153,9 +153,9 @@ def test_discrete_variables_are_summed_out():
         pm.Normal("y", mean[label], 1, observed=data)
     path = compile_model(model)
     cloud = path.initialize(rng, 200)[0]
-    summits = search_modes(path.spaces(cloud)[0], cloud[:16], cloud, -30.0, rng)
-    assert len(summits) == 2
-    assert summits[0].log_mass == pytest.approx(summits[1].log_mass, abs=0.05)
+    modes = search_modes(path.spaces(cloud)[0], cloud[:16], cloud, -30.0, rng)
+    assert len(modes) == 2
+    assert modes[0].log_mass == pytest.approx(modes[1].log_mass, abs=0.05)
 
 
 def student(center: float) -> SinhArcsinhStudent:
@@ -182,7 +182,7 @@ def test_a_combined_density_is_normalised_and_tells_its_parts():
 @pytest.mark.statistical
 @pytest.mark.parametrize("dimension", [20, 50])
 def test_a_wide_part_around_a_narrow_mode_is_weighed_in_many_dimensions(dimension):
-    # A fitted reference sees the narrow mode only; the wide part around it has no summit.
+    # A fitted reference sees the narrow mode only; the wide part around it has no mode.
     model, truth = phase_transition(dimension)
     idata = quiet(model)
     error = idata.attrs["log_marginal_likelihood_se"]

@@ -79,12 +79,12 @@ def test_what_is_known_stands_out_no_more():
 
 
 def test_all_modes_of_coordinates_with_two_places_are_between_some_of_them():
-    summits = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    found = recombine(summits, 200, np.random.default_rng(1))
+    modes = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    found = recombine(modes, 200, np.random.default_rng(1))
     assert len(found) == 200
     pairs = {tuple(point) for point in found}
     assert {(1.0, 1.0, 0.0), (1.0, 0.0, 1.0), (0.0, 1.0, 1.0)} <= pairs
-    assert recombine(summits[:1], 10, np.random.default_rng(1)).shape == (0, 3)
+    assert recombine(modes[:1], 10, np.random.default_rng(1)).shape == (0, 3)
 
 
 def test_a_dear_density_is_looked_at_seldom():

@@ -1,4 +1,4 @@
-"""Walks find a wide part of the posterior that has no summit, and nothing where there is none."""
+"""Walks find a wide part of the posterior that has no mode, and nothing where there is none."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def normal(width: float):
 
 
 @pytest.mark.parametrize("dimension", [1, 5, 20])
-def test_a_wide_part_without_a_summit_is_found(dimension):
+def test_a_wide_part_without_a_mode_is_found(dimension):
     wide, narrow = normal(1.0)[0], normal(0.05)[0]
 
     def log_density(points: np.ndarray) -> np.ndarray:

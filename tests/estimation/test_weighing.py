@@ -1,4 +1,4 @@
-"""Summits whose particles do not fit their masses."""
+"""Modes whose particles do not fit their masses."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def log_density(points):
     return np.logaddexp.reduce(LOG_MASSES - 0.5 * squares - np.log(2 * np.pi), axis=1)
 
 
-def summits_of(share, log_evidence):
+def modes_of(share, log_evidence):
     """Two normal modes, with this share of the particles in the first."""
     rng = np.random.default_rng(1)
     points = CENTERS[(rng.random(4000) > share).astype(int)] + rng.normal(size=(4000, 2))
@@ -36,7 +36,7 @@ def summits_of(share, log_evidence):
     ],
 )
 def test_a_mode_with_less_than_half_of_its_share_lacks_particles(share, log_evidence, lacking):
-    found = summits_of(share, log_evidence)
-    assert [summit.lacking for summit in found] == lacking
-    assert [summit.missed for summit in found] == lacking
-    assert not any(summit.starved for summit in found)
+    found = modes_of(share, log_evidence)
+    assert [mode.lacking for mode in found] == lacking
+    assert [mode.missed for mode in found] == lacking
+    assert not any(mode.starved for mode in found)

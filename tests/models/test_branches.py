@@ -39,7 +39,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_branch_has_its_summit(form):
+def test_each_branch_has_its_mode(form):
     count, mixture = FORMS[form]
     with pm.Model() as model:
         x = pm.Normal("x", 0, 10, shape=SIZE)
@@ -58,7 +58,7 @@ def test_a_mixture_of_distributions_is_one_too():
     np.testing.assert_allclose(found, [[1.0, 2.0], [-1.0, -2.0]], atol=0.05)
 
 
-def test_each_value_of_a_summed_variable_has_its_summit():
+def test_each_value_of_a_summed_variable_has_its_mode():
     with pm.Model() as model:
         label = pm.Bernoulli("label", 0.5)
         x = pm.Normal("x", 0, 10, shape=SIZE)

@@ -1,7 +1,7 @@
 """Fits a reference to a posterior with a Gaussian field.
 
 Laplace's method integrates the field out, for any values of its parameters. What is left is a
-density of few variables: its summit is found, how far its mass reaches on each side, and points
+density of few variables: its mode is found, how far its mass reaches on each side, and points
 all over it; smooth functions through the conditional modes and covariances there make the view
 (:mod:`view`).
 """
@@ -28,19 +28,19 @@ LOOKED_AT, CLIMBING, CLIMB_STEPS, NEAR = 24, 3, 15, 2.0
 # The longest step of a climb, in prior widths: where the density hardly changes, for a scale near
 # zero, say, it would go to where no digit is left.
 LONGEST = 2.0
-# Summits this far below the highest, in nats, do not matter; between two of them the density falls
+# Modes this far below the highest, in nats, do not matter; between two of them the density falls
 # by more than this at one of so many places.
 RIVAL, VALLEY, BETWEEN = 12.0, 0.5, 7
 # The step of differences in the parameters, in prior widths.
 DIFFERENCE = 1e-3
 # Shares of prior widths that are tried as widths of the posterior.
 WIDTHS = np.array([0.003, 0.01, 0.03, 0.1, 0.3, 1.0])
-# Rounds of points around the summit that a parabola is fitted to; for each coefficient so many
+# Rounds of points around the mode that a parabola is fitted to; for each coefficient so many
 # points, this much wider than the posterior seems.
 ROUNDS, POINTS_EACH, SPREAD = 2, 2.5, 1.6
-# Points this far below the summit, in nats, say nothing about it.
+# Points this far below the mode, in nats, say nothing about it.
 LOWEST = 20.0
-# Where the mass ends, in nats below the summit, and how it is followed: in so many rounds points of
+# Where the mass ends, in nats below the mode, and how it is followed: in so many rounds points of
 # the outer part are moved outwards by this factor, as long as that finds more. The logarithm of a
 # scale that may be zero has an exponential tail, and two of them a bent one: with four standard
 # deviations on each side log Z of a random walk with noise was 0.02 low, two of its errors.
@@ -52,7 +52,7 @@ NODES, MOVED = (20, 50, 90, 120, 140), (4, 12, 20, 24, 24)
 # of a factor stay below this: crossed effects with four scales (22 coordinates, 253 numbers) had
 # 33, 54 and 71 % effective draws with once, twice and four times as many, in 2.4 to 3.6 CPU s.
 MORE, LIGHT = 4, 120_000
-# Tails are marked by points that are this far out, not more than so many nats below the summit, and
+# Tails are marked by points that are this far out, not more than so many nats below the mode, and
 # this far from each other; at most so many.
 FAR, TALL, APART, MOST_TAILS = 3.0, 8.0, 0.7, 8
 # Points nearer to each other than this tell nothing new, and make the equations singular.
@@ -85,7 +85,7 @@ def fit_field_view(
     Raises
     ------
     PathError
-        If there is a field, but no mode given its parameters, or no summit of these.
+        If there is a field, but no mode given its parameters, or none of these.
     """
     prior = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
     prior = prior[np.isfinite(prior).all(axis=1)]
@@ -98,9 +98,9 @@ def fit_field_view(
     conditional = _make_conditional(inner, field, inside)
     marginal = _Marginal(conditional)
     near = inner.near_zero(rng, LOOKED_AT // 2, NEAR)
-    summit = marginal.climb(np.concatenate([inside[: LOOKED_AT // 2], near]))
-    _check_mode(conditional, marginal, summit, inside)
-    mean, factor = marginal.survey(rng, summit)
+    mode = marginal.climb(np.concatenate([inside[: LOOKED_AT // 2], near]))
+    _check_mode(conditional, marginal, mode, inside)
+    mean, factor = marginal.survey(rng, mode)
     field_map = marginal.interpolate(rng, mean, factor)
     return FieldView(target, field_map), conditional.evaluations
 
@@ -172,13 +172,13 @@ class _Marginal:
         self._recenter(climbing[0])
         ended = maximize(self, climbing, self.scale, CLIMB_STEPS, LONGEST)
         top = int(np.argmax(ended.values))
-        # A climb that ended on the way is no other summit: the density falls nowhere between.
+        # A climb that ended on the way is no other mode: the density falls nowhere between.
         rivals = np.flatnonzero(ended.values > ended.values[top] - RIVAL)
         shares = np.linspace(0.0, 1.0, BETWEEN)[1:-1, None]
         for rival in rivals[rivals != top]:
             line = ended.points[rival] + shares * (ended.points[top] - ended.points[rival])
             if self.values(line).min() < ended.values[rival] - VALLEY:
-                raise PathError("The parameters of a field have more than one summit.")
+                raise PathError("The parameters of a field have more than one mode.")
         self._recenter(ended.points[top])
         return ended.points[top]
 
@@ -190,10 +190,10 @@ class _Marginal:
             self._found.clear()
             self.values(parameters[None], mode[None])
 
-    def survey(self, rng: np.random.Generator, summit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and factor of a Gaussian, from a parabola through points around a summit."""
-        count = len(summit)
-        center, factor = summit, np.diag(self._widths(summit))
+    def survey(self, rng: np.random.Generator, mode: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and factor of a Gaussian, from a parabola through points around a mode."""
+        count = len(mode)
+        center, factor = mode, np.diag(self._widths(mode))
         pairs = combinations_with_replacement(range(count), 2)
         powers = [(), *((number,) for number in range(count)), *pairs]
         for _ in range(ROUNDS):
@@ -275,11 +275,11 @@ class _Marginal:
         values = np.concatenate([modes.log_marginal for _, modes in self._found])
         return np.linalg.solve(factor, (parameters - mean).T).T, values
 
-    def _widths(self, summit: np.ndarray) -> np.ndarray:
+    def _widths(self, mode: np.ndarray) -> np.ndarray:
         """Return how far along each parameter the density falls by about half a nat."""
-        count, number = len(summit), len(WIDTHS)
+        count, number = len(mode), len(WIDTHS)
         steps = np.concatenate([WIDTHS, -WIDTHS])[:, None, None] * np.diag(self.scale)
-        values = self.values(np.concatenate([summit[None], (summit + steps).reshape(-1, count)]))
+        values = self.values(np.concatenate([mode[None], (mode + steps).reshape(-1, count)]))
         fall = values[0] - values[1:].reshape(2, number, count)
         fall = np.nan_to_num(fall, nan=np.inf).mean(axis=0)
         # Of a parabola the square root of the fall is proportional to the step.
@@ -320,15 +320,15 @@ def _tails(whitened: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _check_mode(
     conditional: Conditional | ScaledConditional,
     marginal: _Marginal,
-    summit: np.ndarray,
+    mode: np.ndarray,
     prior: np.ndarray,
 ) -> None:
     """Raise a PathError if Newton's method finds other modes of the field from prior draws."""
     starts = prior[:MODE_STARTS, conditional.field]
-    same = np.tile(summit, (len(starts), 1))
+    same = np.tile(mode, (len(starts), 1))
     found = conditional.find_modes(same, starts)
     found = found.select(np.isfinite(found.log_marginal))
-    own = conditional.find_modes(summit[None], marginal.mode_at(summit)[None])
+    own = conditional.find_modes(mode[None], marginal.mode_at(mode)[None])
     offsets = found.points - own.points
     numbers = np.repeat(own.numbers, len(offsets), axis=0)
     away = (conditional.factor.gather(numbers, offsets) ** 2).sum(axis=1)

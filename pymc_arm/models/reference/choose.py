@@ -158,7 +158,7 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
         reason = f"only {reference.overlap:.1e} of the draws of the reference are effective"
         return Choice(path, f"starts at the prior: {reason}", reference)
     if reference.crowded:
-        reason = f"the posterior has more than {reference.summits} summits"
+        reason = f"the posterior has more than {reference.modes} modes"
         return Choice(path, f"starts at the prior: {reason}", reference)
     return Choice(ReferencePath(path, reference, target), _describe(reference), reference)
 
@@ -185,7 +185,7 @@ def _fit(
         if field is None:
             raise
         return field, shared
-    poor = reference.overlap < POOR and reference.summits == 1
+    poor = reference.overlap < POOR and reference.modes == 1
     if field is None and not failed and poor:
         field, _ = _fit_field(path, shared, rng, FEWEST_OF_FIELD)
     if field is not None and field.overlap > reference.overlap:
@@ -235,8 +235,8 @@ def _fit_field(
 def _describe(reference: Reference) -> str:
     """Return what the plan says about a reference."""
     shape = "a Student-t"
-    if reference.summits > 1:
-        shape = f"a mixture of {reference.summits} Student-t"
+    if reference.modes > 1:
+        shape = f"a mixture of {reference.modes} Student-t"
     view = " in partly non-centred coordinates" if reference.shares.any() else ""
     if reference.information:
         count = sum(each.linear.size for each in reference.information)

@@ -1,10 +1,10 @@
 """Fits the reference q to a posterior, from gradients alone.
 
-Climbs from prior draws (:mod:`summits`) give a first Gaussian. A set of particles is drawn from it,
+Climbs from prior draws (:mod:`modes`) give a first Gaussian. A set of particles is drawn from it,
 resampled towards the posterior as far as they can follow, and moved by Hamiltonian trajectories;
 then the Gaussian is fitted again to their places and scores, which minimises the Fisher divergence,
 until draws get no nearer. q is a Student-t of as heavy tails as the particles show, with a part
-that is stretched along coordinates of long tails. Distinct summits become components of a mixture.
+that is stretched along coordinates of long tails. Distinct modes become components of a mixture.
 """
 
 from dataclasses import dataclass, replace
@@ -34,8 +34,8 @@ from pymc_arm.models.reference.mixture import (
     freedom_of,
     scale_ratio,
 )
+from pymc_arm.models.reference.modes import find_modes, prior_spread
 from pymc_arm.models.reference.polish import LARGEST_POLISHED, polish
-from pymc_arm.models.reference.summits import find_summits, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.tempered import furthest
 from pymc_arm.models.reference.vectors import Information
@@ -92,7 +92,7 @@ class Reference:
     """q: the shares of the view, the chart and the mixture in it, and how well it fits.
 
     ``overlap`` is the effective share of draws of q, ``log_evidence`` what they estimate,
-    ``evaluations`` counts gradients, ``crowded`` says that there are more summits than components.
+    ``evaluations`` counts gradients, ``crowded`` says that there are more modes than components.
     ``collapsed`` coordinates were integrated out, in closed form if they are ``conjugate``;
     ``focus`` says where they are. ``field`` standardizes a Gaussian field, ``tail`` is Pareto's k
     of the weights of draws, if measured, ``cell`` stands for all of a symmetric posterior, and
@@ -106,7 +106,7 @@ class Reference:
     overlap: float
     log_evidence: float
     evaluations: int
-    summits: int
+    modes: int
     collapsed: np.ndarray
     focus: Focus | None = None
     crowded: bool = False
@@ -173,18 +173,18 @@ def _fit_reference(
     center, scale = prior_spread(view, prior)
     likely = path.likely_particles
     search, starting = CellSearch(view, prior), np.concatenate([likely, prior])
-    summits, evaluations, crowded = find_summits(
+    modes, evaluations, crowded = find_modes(
         rng, view, starting, center, scale, len(likely) + starts, search
     )
     target.cell = search.cell
     # Climbs that begin anew would have to be taken to the cell.
     if target.vectors and target.cell is None:
-        view, summits, more, crowded = look_at_vectors(rng, view, summits, starting, center, scale)
+        view, modes, more, crowded = look_at_vectors(rng, view, modes, starting, center, scale)
         evaluations += more
     size = int(np.clip(PER_DIMENSION * target.dimension, FEWEST, MOST))
     size = size if size > 2 * target.dimension else FEWEST
-    size = size if len(summits) == 1 else max(size // 2, FEWEST // 2)
-    fits = [_start(view, found) for found in summits]
+    size = size if len(modes) == 1 else max(size // 2, FEWEST // 2)
+    fits = [_start(view, found) for found in modes]
     target.look_around(_trial_points(rng, fits))
     if PER_DIMENSION * target.dimension > 2 * PILOT:
         fits = [_pilot(rng, fit, scale) for fit in fits]
@@ -207,7 +207,7 @@ def _fit_reference(
     evaluations += sum(fit.evaluations for fit in fits)
     if not np.isfinite(best.log_evidence):
         raise PathError("The reference that was fitted does not meet the posterior.")
-    best = replace(best, evaluations=evaluations, summits=len(fits), crowded=crowded)
+    best = replace(best, evaluations=evaluations, modes=len(fits), crowded=crowded)
     enough = ENOUGH_OF_GROUPS if isinstance(target, GroupTarget) else ENOUGH
     if best.overlap < enough and best.mixture.dimension <= LARGEST_POLISHED:
         best = _polish(rng, target, best, enough)
@@ -218,7 +218,7 @@ def _fit_reference(
 
 
 def _may_be_normal(target: SharedTarget, fits: list[Fit]) -> bool:
-    """Whether Laplace's method may be all it takes: a single summit in few dimensions."""
+    """Whether Laplace's method may be all it takes: a single mode in few dimensions."""
     few = len(fits) == 1 and target.dimension <= LARGEST_WIDE
     return few and not isinstance(target, GroupTarget)
 
@@ -295,7 +295,7 @@ def measure_overlap(
 
 
 def _start(view: View, found: Laplace) -> Fit:
-    """Return the Gaussian of a summit, without particles."""
+    """Return the Gaussian of a mode, without particles."""
     dimension = len(found.mean)
     none, freedom = np.zeros((0, dimension)), max(FIRST_FREEDOM, 0.5 * dimension)
     return Fit(Chart(view, found.mean, found.factor), freedom, none, none, 0.0, 0)
@@ -304,7 +304,7 @@ def _start(view: View, found: Laplace) -> Fit:
 def _pilot(rng: np.random.Generator, fit: Fit, scale: np.ndarray) -> Fit:
     """Lead a few particles to where the mass is, with the curvature at their mean as metric.
 
-    The summit of a hierarchy may be far from the mass. A Hessian costs 2 d gradients, where moving
+    The mode of a hierarchy may be far from the mass. A Hessian costs 2 d gradients, where moving
     enough particles for a covariance from scores costs 60 d.
     """
     for _ in range(ROUNDS):

@@ -1,8 +1,8 @@
-"""How a fit uses symmetries: summits that are images of each other are one, and q is fitted to it.
+"""How a fit uses symmetries: modes that are images of each other are one, and q is fitted to it.
 
-The first summit tells the cell (:mod:`pymc_arm.models.symmetry.cell`). Then the target is the
-posterior in that cell, times the number of its images. Where the cell ends within a summit, what is
-beyond lies in the cell as a part of an image of the summit, which becomes a component of q.
+The first mode tells the cell (:mod:`pymc_arm.models.symmetry.cell`). Then the target is the
+posterior in that cell, times the number of its images. Where the cell ends within a mode, what is
+beyond lies in the cell as a part of an image of the mode, which becomes a component of q.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from pymc_arm.models.symmetry.find import find_symmetries
 
 __all__ = ["CellSearch", "Fold", "add_images"]
 
-# Draws around a summit that tell how blocks vary, and how much of a fit lies in another cell.
+# Draws around a mode that tell how blocks vary, and how much of a fit lies in another cell.
 DRAWS = 200
 # An image of a fit becomes a component of q if this share of the fit lies beyond a wall, and there
 # are at most so many. Its weight is the root of the share: in proportion to the share, the few
@@ -30,7 +30,7 @@ SMALLEST_SHARE, MOST_IMAGES = 0.02, 8
 
 
 class CellSearch:
-    """Looks for the cell around the first summit of a posterior.
+    """Looks for the cell around the first mode of a posterior.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class CellSearch:
         #: What was found.
         self.cell: Cell | None = None
 
-    def __call__(self, summit: Laplace) -> "Fold | None":
+    def __call__(self, mode: Laplace) -> "Fold | None":
         """Find the cell, and return what takes points to their images in it, if there is one."""
         view, target = self._view, self._view.target
         path = target.path
@@ -54,9 +54,9 @@ class CellSearch:
         )
         if not found.symmetries:
             return None
-        noise = np.random.default_rng(0).normal(size=(DRAWS, len(summit.mean)))
-        draws = summit.mean + noise @ summit.factor.T
-        points = view.to_model(np.concatenate([summit.mean[None], draws]))[0]
+        noise = np.random.default_rng(0).normal(size=(DRAWS, len(mode.mean)))
+        draws = mode.mean + noise @ mode.factor.T
+        points = view.to_model(np.concatenate([mode.mean[None], draws]))[0]
         self.cell = find_cell(found, target.log_density, points[0], points[1:], target.kept)
         return None if self.cell is None else Fold(view, self.cell)
 

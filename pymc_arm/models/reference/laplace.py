@@ -1,4 +1,4 @@
-"""Laplace's method with gradients: the Hessian by differences, and steps to the summit."""
+"""Laplace's method with gradients: the Hessian by differences, and steps to the mode."""
 
 from dataclasses import dataclass, replace
 
@@ -16,17 +16,17 @@ __all__ = ["STEPS", "Laplace", "climb", "laplace"]
 # a smaller step would lose digits of gradients of 10^5 observations.
 DIFFERENCE = 1e-4
 # In prior widths the posterior's precision is at least this: data may widen a coordinate, but
-# a flat or upward curved direction says that the summit is not reached, not that it is wide.
+# a flat or upward curved direction says that the mode is not reached, not that it is wide.
 SMALLEST_PRECISION = 0.25
-# Hessians on the way to a summit, and quasi-Newton steps between them.
+# Hessians on the way to a mode, and quasi-Newton steps between them.
 HESSIANS, STEPS = 4, 40
-# A summit is reached when a step of Newton's method would gain less, in nats.
+# A mode is reached when a step of Newton's method would gain less, in nats.
 SMALLEST_GAIN = 1e-3
 
 
 @dataclass(frozen=True)
 class Laplace:
-    """A Gaussian at a summit: its mean and factor, log-mass, and what another step would gain."""
+    """A Gaussian at a mode: its mean and factor, log-mass, and what another step would gain."""
 
     mean: np.ndarray
     factor: np.ndarray
@@ -37,7 +37,7 @@ class Laplace:
 
     @property
     def log_mass(self) -> float:
-        """Laplace's estimate of log Z around the summit."""
+        """Laplace's estimate of log Z around the mode."""
         dimension = len(self.mean)
         log_determinant = np.linalg.slogdet(self.factor)[1]
         return self.height + 0.5 * dimension * np.log(2 * np.pi) + float(log_determinant)
@@ -68,7 +68,7 @@ def laplace(view: View | FieldView, point: np.ndarray, scale: np.ndarray) -> Lap
 
 
 def climb(view: View, point: np.ndarray, scale: np.ndarray) -> Laplace:
-    """Go to the summit near a point by quasi-Newton steps in coordinates that its Hessian whitens.
+    """Go to the mode near a point by quasi-Newton steps in coordinates that its Hessian whitens.
 
     A Hessian costs 2 d gradients, and a step one; Newton's method took 12 Hessians on radon.
     """

@@ -1,7 +1,7 @@
 """From Gaussians that were fitted to the parts of a posterior to the mixture q of Student-t.
 
 q has as heavy tails as the particles show, with parts that are stretched along coordinates of long
-tails, and in few dimensions a part that is wider. Distinct summits become components.
+tails, and in few dimensions a part that is wider. Distinct modes become components.
 """
 
 from dataclasses import dataclass, replace

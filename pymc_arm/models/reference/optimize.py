@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Summit", "maximize"]
+__all__ = ["Mode", "maximize"]
 
 ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -24,7 +24,7 @@ SHORTENINGS = 25
 
 
 @dataclass(frozen=True)
-class Summit:
+class Mode:
     """Where the optimisations ended, with their log-densities and gradients."""
 
     points: np.ndarray
@@ -39,7 +39,7 @@ def maximize(
     scale: np.ndarray,
     iterations: int = 300,
     longest: float = np.inf,
-) -> Summit:
+) -> Mode:
     """Climb from each start.
 
     Parameters
@@ -117,7 +117,7 @@ def maximize(
         active[number[stuck & fresh]] = False
         small = (slope < TOLERANCE) & (gain < TOLERANCE)
         active[number[small]] = False
-    return Summit(points * scale, values, gradients / scale, evaluations)
+    return Mode(points * scale, values, gradients / scale, evaluations)
 
 
 def _direction(

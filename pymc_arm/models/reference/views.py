@@ -1,4 +1,4 @@
-"""The view in which a posterior is roundest, as particles or a summit tell.
+"""The view in which a posterior is roundest, as particles or a mode tell.
 
 How far each normal coordinate is non-centred, and what the data say about normal vectors. Either
 may be anything: log Z stays what it is.
@@ -13,7 +13,7 @@ from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.information import find_information
 from pymc_arm.models.reference.laplace import Laplace, laplace
 from pymc_arm.models.reference.mixture import Fit
-from pymc_arm.models.reference.summits import find_summits, prior_spread
+from pymc_arm.models.reference.modes import find_modes, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.vectors import Information
 
@@ -30,29 +30,29 @@ STARTS = 4
 def look_at_vectors(
     rng: np.random.Generator,
     view: View,
-    summits: list[Laplace],
+    modes: list[Laplace],
     prior: np.ndarray,
     center: np.ndarray,
     scale: np.ndarray,
 ) -> tuple[View, list[Laplace], int, bool]:
-    """Return the view with what the data say about vectors at the summit, and its summits.
+    """Return the view with what the data say about vectors at the mode, and its modes.
 
     Parameters
     ----------
     view
         A view in which vectors are non-centred.
-    summits
-        Its summits, best first.
+    modes
+        Its modes, best first.
     prior
-        Points of the model from which others are looked for, besides the summits.
+        Points of the model from which others are looked for, besides the modes.
     center, scale
         The middle of the prior, and its half width.
     """
     target = view.target
-    known = view.to_model(np.array([each.mean for each in summits]))[0]
+    known = view.to_model(np.array([each.mean for each in modes]))[0]
     informed = target.view(view.shares, find_information(target, known[:1], rng))
     points = np.concatenate([known, prior])
-    found = find_summits(rng, informed, points, center, scale, len(known) + STARTS)
+    found = find_modes(rng, informed, points, center, scale, len(known) + STARTS)
     return informed, *found
 
 

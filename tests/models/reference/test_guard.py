@@ -12,7 +12,7 @@ from pymc_arm import model_call, run
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.path import GenericPath
-from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference, summits
+from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference, modes
 from pymc_arm.models.reference.guard import LARGEST_OUTSIDE, Guard, _is_rounding
 
 
@@ -42,7 +42,7 @@ def spike_in_slab():
 @pytest.fixture
 def one_mode(monkeypatch):
     """A reference with only one of the far modes in it, from a single climb."""
-    monkeypatch.setattr(summits, "NEAR_STARTS", 0)
+    monkeypatch.setattr(modes, "NEAR_STARTS", 0)
     # Nor from the maxima of the two parts of the sum, which would find both.
     nowhere = property(lambda self: np.zeros((0, 3)))
     monkeypatch.setattr(GenericPath, "likely_particles", nowhere)
@@ -78,7 +78,7 @@ def test_a_second_run_that_has_no_time_does_not_lose_the_first(monkeypatch):
 
 def test_a_missed_mode_is_seen(one_mode):
     path, reference, truth = one_mode
-    assert reference.summits == 1
+    assert reference.modes == 1
     travelled = ReferencePath(path, reference)
     done = run(travelled, np.random.default_rng(0), 300, resample_threshold=1.0)
     assert done.log_evidence < truth - 0.5
@@ -92,7 +92,7 @@ def test_several_starts_find_both_modes():
     path = compile_model(model)
     path.density.gradient.available()
     reference = fit_reference(path)
-    assert reference.summits == 2
+    assert reference.modes == 2
     travelled = ReferencePath(path, reference)
     done = run(travelled, np.random.default_rng(0), 500, resample_threshold=1.0)
     assert abs(done.log_evidence - truth) < 0.1

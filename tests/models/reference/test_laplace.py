@@ -17,7 +17,7 @@ def normal(points):
 
 
 def banana(points):
-    """Standard normals after y_2 -> y_2 - y_1^2, with one summit at zero and log-mass log 2 pi."""
+    """Standard normals after y_2 -> y_2 - y_1^2, with one mode at zero and log-mass log 2 pi."""
     first, second = points.T
     away = second - first**2
     gradient = np.stack([-first + 2 * first * away, -away], axis=1)
@@ -34,8 +34,8 @@ def test_the_mass_of_a_normal_is_exact():
     assert found.evaluations == 5
 
 
-def test_the_gain_of_another_step_is_the_height_of_the_summit_above():
-    """For a normal density a step of Newton's method ends at its summit."""
+def test_the_gain_of_another_step_is_the_height_of_the_mode_above():
+    """For a normal density a step of Newton's method ends at its mode."""
     away = CENTER + np.array([0.5, 2.0])
     found = laplace(normal, away, ONES)
     assert found.gain == pytest.approx(7.0 - normal(away[None])[0][0], rel=1e-6)

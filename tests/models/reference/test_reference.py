@@ -19,8 +19,8 @@ from pymc_arm.models.reference import ReferencePath, choose_path, fit_reference
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.hamiltonian import move
 from pymc_arm.models.reference.mixture import Fit, combine
+from pymc_arm.models.reference.modes import is_noise
 from pymc_arm.models.reference.optimize import maximize
-from pymc_arm.models.reference.summits import is_noise
 from pymc_arm.models.reference.target import SharedTarget
 from tests.replicates import first_with_every_version
 
@@ -101,7 +101,7 @@ def test_gradient_of_a_view_agrees_with_differences(share):
     np.testing.assert_allclose((gradients * step).sum(axis=1), difference, rtol=1e-4, atol=1e-9)
 
 
-def test_climbs_end_at_the_summit_of_a_gaussian():
+def test_climbs_end_at_the_mode_of_a_gaussian():
     precision = np.diag([1.0, 100.0, 0.01])
 
     def density(points):
@@ -113,7 +113,7 @@ def test_climbs_end_at_the_summit_of_a_gaussian():
 
 
 @pytest.mark.one_version
-def test_rounding_errors_are_no_summits():
+def test_rounding_errors_are_no_modes():
     """The groups are integrated exactly, and q fits, though far out nothing but noise is left."""
     hits = np.array([18, 17, 16, 15, 14, 14, 13, 12, 11, 11, 10, 9])
     with pm.Model() as model:

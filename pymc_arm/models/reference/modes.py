@@ -1,6 +1,6 @@
 """Where a posterior is, found by climbing from prior draws.
 
-Several starting points climb together. The summit gives a Gaussian by Laplace's method, unless
+Several starting points climb together. The mode gives a Gaussian by Laplace's method, unless
 the density has no bound: then the best of the places where the climb paused does, as the lower
 bound on the evidence tells (the idea of Pathfinder; Zhang et al., 2022).
 """
@@ -15,13 +15,13 @@ from pymc_arm.models.reference.laplace import STEPS, Laplace, climb, laplace
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import View
 
-__all__ = ["find_summits", "is_noise", "prior_spread"]
+__all__ = ["find_modes", "is_noise", "prior_spread"]
 
 # The climbs pause after so many steps in all; each pause is a candidate.
 PAUSES = (5, 10, 20, 40)
 # Starts besides prior draws, and how far from zero: as Stan starts, in unbounded coordinates.
 NEAR_STARTS, NEAR = 4, 2.0
-# A climb has ended at a summit if another step would gain less, in nats.
+# A climb has ended at a mode if another step would gain less, in nats.
 REACHED = 0.1
 # The relative error of a slope from which on values are noise. Third derivatives give errors of
 # the square of the step, 1e-6.
@@ -32,11 +32,11 @@ NOISE_STEP, NOISE = 1e-9, 1.0
 LARGEST_SEARCH = 600
 # Draws that tell which candidate is best.
 CANDIDATE_DRAWS = 40
-# How many summits are kept, and how much less log-mass than the first one may have: a component
+# How many modes are kept, and how much less log-mass than the first one may have: a component
 # of e^-12 of Z does not matter, and Laplace's masses are off by a few nats.
 LARGEST_COMPONENTS, SMALLEST_MASS = 4, -12.0
-# Where images count as one, other summits are few, and of little mass: of eight well-separated
-# components, 800 values, the third summit had e^-12 of the first.
+# Where images count as one, other modes are few, and of little mass: of eight well-separated
+# components, 800 values, the third mode had e^-12 of the first.
 MORE_COMPONENTS = 12
 
 
@@ -53,7 +53,7 @@ def prior_spread(view: View, prior: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return middle, np.clip(0.5 * (high - low), 1e-8, 1e8)
 
 
-def find_summits(
+def find_modes(
     rng: np.random.Generator,
     view: View,
     prior: np.ndarray,
@@ -62,11 +62,11 @@ def find_summits(
     starts: int,
     find_fold: FindFold | None = None,
 ) -> tuple[list[Laplace], int, bool]:
-    """Climb from prior draws and from near zero; return a Gaussian for each summit, best first.
+    """Climb from prior draws and from near zero; return a Gaussian for each mode, best first.
 
-    Also how many gradients that took, and whether there are more summits than are kept. Where
-    ``find_fold`` returns, for the first summit, a function that takes points to their images near
-    it, summits that are images of each other count as one.
+    Also how many gradients that took, and whether there are more modes than are kept. Where
+    ``find_fold`` returns, for the first mode, a function that takes points to their images near
+    it, modes that are images of each other count as one.
     """
     points = view.from_model(prior)[0]
     points = points[np.isfinite(points).all(axis=1)][:starts]
@@ -103,10 +103,10 @@ def find_summits(
         main = tried[int(np.argmax(bounds))]
         found = [main]
     fold = None if find_fold is None else find_fold(main)
-    if main.gain > REACHED:  # there is no summit to compare others with
+    if main.gain > REACHED:  # there is no mode to compare others with
         return found, evaluations, False
     points = points if fold is None else fold(points)
-    # The other starts go on in coordinates that the first summit whitens, which takes few steps.
+    # The other starts go on in coordinates that the first mode whitens, which takes few steps.
     chart = Chart(view, main.mean, main.factor)
     ended = maximize(chart, chart.from_view(points), np.ones(len(scale)), STEPS)
     evaluations += ended.evaluations
@@ -156,7 +156,7 @@ def _is_new(point: np.ndarray, found: list[Laplace]) -> bool:
 
 
 def _is_sound(rng: np.random.Generator, view: View, found: Laplace) -> bool:
-    """Whether gradients around a summit agree with differences of the values.
+    """Whether gradients around a mode agree with differences of the values.
 
     They do not where digits cancel, which is where climbs of a density without a bound end: the
     evidence of a hierarchy of beta distributions was e^21114 there.

@@ -1,10 +1,26 @@
 """Resample-Move and Adaptive Resample-Move: the paper's Algorithms 1 and 2, over any path.
 
-:func:`step` is one pass of the loop, with the paper's line numbers. In Algorithm 2 the move of line
-3 is part of the generate loop: particles are smoothed as they are, and only if their effective
-fraction gamma is below the threshold are they moved, collected in chi and smoothed again. After i
-rounds there are R_n = iR particles. What a particle set is, and the bookkeeping of a step, is in
-:mod:`pymc_arm.algorithm.state`.
+:func:`step` is one pass of the loop, with the paper's line numbers; :func:`generate` is what
+Algorithm 2 adds. In Algorithm 2 the move of line 3 is part of the generate loop: particles are
+smoothed as they are, and only if their effective fraction gamma is below the threshold are they
+moved, collected in chi and smoothed again. After i rounds there are R_n = iR particles.
+
+======================  ==========================================================================
+in the code             in the paper
+======================  ==========================================================================
+``n``, ``following``    n and n + 1
+``particles``           x_[n], the particles
+``log_weights``         log w_n, or log w_{n+1} from line 4 on
+``size``                R, the number of particles that a step leaves with
+``chi``                 chi_[n], the expanded set: ``len(chi)`` is R_n, ``chi.log_weights`` log rho
+``chi.log_ratio``       log W of each particle: what the smooth step returns
+``chi.reweighted``      log w_{n+1} = log W + log rho
+``gamma``, ``i``        gamma^(i) = R_eff / R_n, and i, the number of rounds
+``settings.threshold``  gamma_thr; ``settings.max_rounds`` is i_max
+======================  ==========================================================================
+
+What is known of a step besides, for plots and diagnostics, follows from what it did:
+:class:`pymc_arm.algorithm.state.StepRecord`.
 """
 
 import warnings
@@ -14,15 +30,10 @@ from typing import Any
 import numpy as np
 
 from pymc_arm.algorithm.generators import Generator, Transition, anticipate, reseed
-from pymc_arm.algorithm.path import Moved, Path
-from pymc_arm.algorithm.resampling import (
-    SCHEMES,
-    log_sum_exp,
-    normalize,
-    variance_of_mean,
-)
+from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.resampling import SCHEMES, log_sum_exp, normalize
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.algorithm.state import Batch, Info, Lineage, ParticleSet, Run, State
+from pymc_arm.algorithm.state import Batch, Info, ParticleSet, Run, State, StepRecord
 from pymc_arm.arguments import check_count
 from pymc_arm.errors import PathError, ZeroEvidenceWarning
 
@@ -45,15 +56,8 @@ def initialize(path: Path, rng: np.random.Generator, particles: int) -> State:
             ZeroEvidenceWarning,
             stacklevel=2,
         )
-    lineage = Lineage.start(particles)
-    return State(
-        path.start,
-        first,
-        np.full(particles, -np.log(particles)),
-        float(log_evidence),
-        lineage.ancestors,
-        lineage.genealogy,
-    )
+    equal = np.full(particles, -np.log(particles))
+    return State.first(path.start, first, equal, float(log_evidence))
 
 
 def step(
@@ -68,80 +72,41 @@ def step(
     ``size`` is R, the number of particles to leave with, by default as many as came in.
     """
     n, particles, log_weights = state.position, state.particles, state.log_weights
-    lineage = Lineage.of(state)
     size = len(log_weights) if size is None else size
-    moved, kernel_calls = Moved(particles, np.nan), 0
-
-    if settings.variant == "rm" or (settings.move == "always" and lineage.has_copies):
+    moved = None
+    if settings.variant == "rm" or (settings.move == "always" and state.has_copies):
         moved = path.move(rng, n, particles)  # 3: move
-        particles, kernel_calls, lineage = moved.particles, len(log_weights), lineage.moved()
+        particles = moved.particles
 
     following = path.advance(n, particles, log_weights, settings.threshold)  # n + 1
     smoothed = path.smooth(rng, following, particles)  # 4: smooth
     base = Batch.of(particles, log_weights, smoothed)
-    transition = Transition(path, rng, n, following, settings)
-    chi, rounds = generate(transition, base)  # Algorithm 2: generate
-    first_gamma = ParticleSet((base,)).effective_fraction
+    chi, i = generate(Transition(path, rng, n, following, settings), base)  # Algorithm 2: generate
+    record = StepRecord(state, moved, base.effective_fraction, chi, i)
 
-    log_weights = chi.reweighted
+    gamma, log_weights = chi.effective_fraction, chi.reweighted
     log_increment = log_sum_exp(log_weights)  # 5: log Z := log Z + log sum w_{n+1}
     _refuse_infinite(log_increment, path.describe(following), "smooth")
-    gamma = chi.effective_fraction
-    possible = log_increment > -np.inf
-    log_weights = log_weights - (log_increment if possible else 0.0)  # 6: normalize
-    distinct_fraction = lineage.distinct_fraction
-    lineage = lineage.extend(chi)
     particles, proposal = chi.join(path)
-    integration_error = path.integration_error(proposal, log_weights) if possible else 0.0
-    resampled = possible and (gamma < settings.minimum_fraction or len(chi) != size)
-    if resampled:  # 7: if gamma < gamma_thr or R_n > R
-        indices = SCHEMES[settings.resampling](rng, log_weights, size)
-        lineage = lineage.resample(log_weights, indices, settings.resampling)
-        particles = path.select(particles, indices)  # 8: resample
-        proposal = path.select(proposal, indices)
-        log_weights = np.full(size, -np.log(size))  # 9
-
-    predicted_variance = chi.predicted_variance
-    if possible:
+    if log_increment > -np.inf:
+        log_weights = log_weights - log_increment  # 6: normalize
+        record = record.integrated(path.integration_error(proposal, log_weights))
+        if gamma < settings.minimum_fraction or len(chi) != size:  # 7: gamma < gamma_thr, R_n > R
+            indices = SCHEMES[settings.resampling](rng, log_weights, size)
+            record = record.resampled(indices, settings.resampling)
+            particles = path.select(particles, indices)  # 8: resample
+            proposal = path.select(proposal, indices)
+            log_weights = np.full(size, -np.log(size))  # 9
         particles, correction = path.augment(rng, following, particles, proposal)  # 11: augment
-        predicted_variance += variance_of_mean(log_weights, correction)
+        record = record.augmented(log_weights, correction)
         log_weights = log_weights + correction
         log_increment += log_sum_exp(log_weights)  # zero where the draw was exact
-    _refuse_infinite(log_increment, path.describe(following), "augment")
+        _refuse_infinite(log_increment, path.describe(following), "augment")
     if log_increment > -np.inf:
         log_weights = normalize(log_weights)
     else:
         _warn_of_no_mass(path.describe(following))
-    observations, observed = path.observations(following)
-    info = Info(
-        introduced=path.describe(following),
-        effective_fraction=gamma,
-        first_effective_fraction=first_gamma,
-        particles=len(chi),
-        rounds=rounds,
-        log_increment=log_increment,
-        increment_variance=chi.increment_variance,
-        predicted_variance=predicted_variance,
-        log_evidence=state.log_evidence + log_increment,
-        acceptance_rate=chi.acceptance_rate if rounds else moved.acceptance_rate,
-        autocorrelation=chi.autocorrelation if rounds else moved.autocorrelation,
-        kernel_calls=kernel_calls + chi.kernel_calls,
-        resampled=resampled,
-        distinct_fraction=distinct_fraction,
-        observations=observations,
-        observed=observed,
-        integration_error=integration_error,
-        log_ratios=tuple(chi.log_ratio.tolist()) if path.keeps_ratios else (),
-    )
-    return State(
-        following,
-        particles,
-        log_weights,
-        info.log_evidence,
-        lineage.ancestors,
-        lineage.genealogy,
-        state.step + 1,
-    ), info
+    return record.end(path, following, particles, log_weights, log_increment)
 
 
 def generate(step: Transition, base: Batch) -> tuple[ParticleSet, int]:

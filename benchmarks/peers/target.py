@@ -51,7 +51,7 @@ class Target:
         self._sampler = PriorSampler(model)
         values = self._sampler.draw(np.random.default_rng(0), 2)
         self.layout = Layout.of(model, values)
-        self.x, blocks = build_terms(model, self.layout)
+        self.x, blocks = build_terms(model, self.layout, self._sampler.stand_ins)
         prior = [piece for block in blocks if block.kind == "prior" for piece in block.pieces]
         rest = [piece for block in blocks if block.kind != "prior" for piece in block.pieces]
         correction = sum(correction.log_factor for correction in find_corrections(model))

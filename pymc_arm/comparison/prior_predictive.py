@@ -7,6 +7,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.errors import ModelError
@@ -61,6 +62,13 @@ class PriorPredictive:
                 raise ModelError(
                     f"{rv.name!r} of model {name!r} has missing values: give complete data, such "
                     "as zeros of the same shape. Only shapes matter here."
+                )
+        above = set(ancestors(model.free_RVs))
+        for rv in observed:
+            if rv in above:
+                raise ModelError(
+                    f"Free variables of model {name!r} depend on {rv.name!r}, which is observed: "
+                    "they can't be drawn before it is. Give their parents as pm.Data."
                 )
         self.names = tuple(rv.name for rv in observed)
         self.shapes = {rv.name: tuple(np.shape(_value(model.rvs_to_values[rv]))) for rv in observed}

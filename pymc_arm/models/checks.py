@@ -22,6 +22,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_arm.errors import ModelError
 from pymc_arm.models.autoregression import check_autoregression
 from pymc_arm.models.density import LogDensity
+from pymc_arm.models.partly_missing import is_partly_missing
 from pymc_arm.models.prior import INTERPRETED, PriorSampler
 from pymc_arm.models.terms import Layout, TermBlock
 
@@ -95,6 +96,12 @@ def check_model(model: pm.Model) -> None:
             _refuse_simulator(rv)
         if isinstance(rv.owner.op, CARRV | ICARRV):
             check_autoregression(rv)
+        if is_partly_missing(rv) and isinstance(rv.owner.inputs[0].owner.op, CARRV | ICARRV):
+            raise ModelError(
+                f"{rv.name!r} is a part of a CAR or ICAR vector with missing elements: PyMC's "
+                "density of those lacks a factor. Make the whole vector a free variable, and "
+                "observe what was measured with a noise of its own."
+            )
         minibatch = operation == "MinibatchRandomVariable" or any(
             type(v.owner.op).__name__ == "MinibatchIndexRV"
             for v in ancestors([rv, model.rvs_to_values[rv]])

@@ -240,7 +240,7 @@ def _compile(
     values = prior.draw(rng, count)
     layout = Layout.of(model, values)
     draws = layout.ravel(values, count)
-    x, blocks = build_terms(model, layout)
+    x, blocks = build_terms(model, layout, prior.stand_ins)
     blocks = [block.observed(x, draws) for block in blocks]
     density = LogDensity(x, blocks, draws, backend)
     check_density(model, layout, density, draws, prior)

@@ -14,12 +14,13 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.traversal import toposort
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
 from pymc_arm.errors import ModelError
 from pymc_arm.models.graph_sampler import INTERPRETED, GraphSampler, interpreted
+from pymc_arm.models.partly_missing import StandIn, find_stand_ins
 from pymc_arm.models.redraw import redraw
 from pymc_arm.models.stable import stabilize
 from pymc_arm.models.transforms import (
@@ -84,6 +85,8 @@ class PriorSampler(GraphSampler):
     ----------
     kept
         By name, what part of the prior a transform keeps, where it is not PyMC's own choice.
+    stand_ins
+        By name, the densities that missing elements of vectors are drawn from.
     log_mass
         The logarithm of the prior's mass where draws are possible: they are from that part. Zero
         for most models, and where a correction takes it into account.
@@ -104,7 +107,8 @@ class PriorSampler(GraphSampler):
             if not is_usual(rv, model.rvs_to_transforms.get(rv)):
                 self.kept[rv.name] = understand(model, rv, rng)
         self._transformed = [model.rvs_to_transforms.get(rv) is not None for rv in self.variables]
-        values, flags, random = _graphs(model, self.kept)
+        self.stand_ins = find_stand_ins(model)
+        values, flags, random = _graphs(model, self.kept, self.stand_ins)
         super().__init__([*values, *flags], random)
         for name in sorted(self.integrated):
             self.notes.append(
@@ -281,17 +285,27 @@ def _fill(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
 
 
 def _graphs(
-    model: pm.Model, kept: Mapping[str, Kept]
+    model: pm.Model, kept: Mapping[str, Kept], stand_ins: Mapping[str, StandIn]
 ) -> tuple[list[TensorVariable], list[TensorVariable], list[TensorVariable]]:
     """Return the graphs of the transformed draws, of their being possible, and what is random."""
     places = {node: place for place, node in enumerate(toposort(list(model.free_RVs)))}
-    draws: dict[Variable, TensorVariable] = {}
+    # What depends on an observed variable is drawn given the data.
+    above = set(ancestors(model.free_RVs))
+    draws: dict[Variable, TensorVariable] = {
+        rv: model.rvs_to_values[rv] for rv in model.observed_RVs if rv in above
+    }
     values: dict[Variable, TensorVariable] = {}
     flags: list[TensorVariable] = []
     random: list[TensorVariable] = []
-    changed = False
+    changed = bool(draws)
     for rv in sorted(model.free_RVs, key=lambda rv: places[rv.owner]):
         node, transform = rv.owner, model.rvs_to_transforms.get(rv)
+        if rv.name in stand_ins:
+            changed = True
+            draw, parts = stand_ins[rv.name].draw()
+            values[rv] = draws[rv] = draw.astype(rv.type.dtype)
+            random.extend(parts)
+            continue
         number = node.outputs.index(rv)
         if changed:
             inputs = [_with_draws(one, draws) for one in node.inputs]

@@ -7,7 +7,7 @@ are opened again: over the steps of a random walk, and over the Cholesky factor 
 normal, whose k-th term is then log p(x_k | x_1, ..., x_{k-1}).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,7 @@ from pymc_arm.models.graph.first_axes import index_first_axes
 from pymc_arm.models.graph.observed import compute_observed
 from pymc_arm.models.graph.precision import widen
 from pymc_arm.models.log_densities import log_densities
+from pymc_arm.models.partly_missing import StandIn, is_partly_missing, over_stand_in
 from pymc_arm.models.prior import INTERPRETED
 from pymc_arm.models.stable import stabilize
 
@@ -148,8 +149,19 @@ class TermBlock:
         return replace(self, pieces=tuple(compute_observed(x, p, draws) for p in self.pieces))
 
 
-def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[TermBlock]]:
-    """Return the vector of coordinates and the blocks of terms as graphs over it."""
+def build_terms(
+    model: pm.Model, layout: Layout, stand_ins: Mapping[str, StandIn] | None = None
+) -> tuple[TensorVariable, list[TermBlock]]:
+    """Return the vector of coordinates and the blocks of terms as graphs over it.
+
+    Parameters
+    ----------
+    model, layout
+        The model, and its free variables as one vector.
+    stand_ins
+        The densities that missing elements of vectors are drawn from, where a run draws them; a
+        whole density is the same without.
+    """
     # pm.sample_posterior_predictive of PyMC 5.28 leaves doubles in the list of observed variables.
     observed = list(dict.fromkeys(model.observed_RVs))
     variables = [*model.free_RVs, *observed, *model.potentials]
@@ -163,6 +175,8 @@ def build_terms(model: pm.Model, layout: Layout) -> tuple[TensorVariable, list[T
         if kind != "potential" and isinstance(rv.owner.op, CARRV):
             split = autoregression.log_density(model, rv)
         logp = pt.as_tensor(logp)
+        if kind != "potential" and is_partly_missing(rv):
+            split = over_stand_in(model, rv, logp, stand_ins or {})
         if split is None:
             (checked,) = _checks_to_minus_infinity([logp])
             discrete = kind == "prior" and rv.type.dtype.startswith(DISCRETE)

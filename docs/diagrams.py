@@ -135,7 +135,7 @@ STAGES = (
     ),
     (
         *(0, 1.8, 10, 1.5, BLUE, "4  search for modes"),
-        "climbs and walks from prior draws:\nis there a mode without particles?",
+        "climbs and trajectories from prior draws:\nis there a mode without particles?",
     ),
     (
         *(0, 0, 10, 1.4, GREEN, "5  verdict"),

@@ -30,7 +30,7 @@ WITHOUT_PYMC = (
     "estimation/test_refine.py",
     "estimation/test_spaces.py",
     "estimation/test_starts.py",
-    "estimation/test_walks.py",
+    "estimation/test_trajectories.py",
     "families/gpc/test_gpc_ep.py",
     "families/gpc/test_gpc_kernels.py",
     "families/gpc/test_gpc_path.py",

@@ -24,7 +24,7 @@ from pymc_arm.estimation.starts import (
     find_starts,
     recombine,
 )
-from pymc_arm.estimation.walks import find_settled
+from pymc_arm.estimation.trajectories import find_settled
 from pymc_arm.estimation.weighing import (
     Mode,
     squared_distances,
@@ -69,7 +69,7 @@ def search_modes(
     rng: np.random.Generator,
     score: Callable[[np.ndarray], np.ndarray] | None = None,
     *,
-    walk: bool = False,
+    trajectories: bool = False,
     likely: Any = None,
     everywhere: Everywhere | None = None,
 ) -> list[Mode]:
@@ -90,8 +90,8 @@ def search_modes(
     score
         The gradient at points of the space, where that is quicker than differences; by default
         that of the space, if it has one.
-    walk
-        Whether to look for wide parts without a mode too (:mod:`pymc_arm.estimation.walks`).
+    trajectories
+        Whether to look for wide parts without a mode too (:mod:`pymc_arm.estimation.trajectories`).
         Particles that come from the prior have met them.
     likely
         Particles where modes may be, from which climbs start too.
@@ -150,7 +150,7 @@ def search_modes(
 
         found = _climb_again(log_density, gradient, starts, scale, survey, space.work, rng, fold)
         settled = None
-        if walk and has_gradient:
+        if trajectories and has_gradient:
             settled = find_settled(log_density, gradient, dispersed, points, space.work, rng, fold)
     modes = [weigh(*mode, points, log_evidence) for mode in found]
     modes = [

@@ -13,7 +13,7 @@ from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
 from pymc_arm.estimation.approximation.covariance import shrink
 from pymc_arm.estimation.starts import LogDensity
-from pymc_arm.estimation.walks import distance_from_particles
+from pymc_arm.estimation.trajectories import distance_from_particles
 
 __all__ = [
     "Mode",
@@ -143,10 +143,10 @@ def weigh_settled(
     log_evidence: float,
     rng: np.random.Generator,
 ) -> Mode:
-    """Return a part of the posterior where walks have settled, with its mass by importance.
+    """Return a part of the posterior where trajectories have settled, with its mass by importance.
 
-    Only what is away from the particles counts: walks that have settled on both sides of them give
-    a density that covers them too.
+    Only what is away from the particles counts: trajectories that have settled on both sides of
+    them give a density that covers them too.
     """
     draws = component.draw(rng, SETTLED_DRAWS)
     ratio = log_density(draws) - component.log_density(draws)

@@ -1,9 +1,9 @@
 """The modes of the summands (branches) of a log-density that is a mixture.
 
 A density that is a sum of several, log(exp(a) + exp(b)), has a narrow mode that nothing outside of
-it shows: far away the wider branch is larger, and climbs, walks and prior draws see that alone. But
-the graph names its branches. With one branch in place of the sum, a climb sees this branch from
-anywhere; where it ends, a climb of the whole density begins.
+it shows: far away the wider branch is larger, and climbs, trajectories and prior draws see that
+alone. But the graph names its branches. With one branch in place of the sum, a climb sees this
+branch from anywhere; where it ends, a climb of the whole density begins.
 
 So are discrete variables that are summed, if they have few values: a climb takes each of them.
 

@@ -23,9 +23,9 @@ from pymc_arm.estimation.bridge import Bridge
 
 __all__ = [
     "Chain",
+    "DrawsFurther",
     "Ended",
-    "Harvest",
-    "Harvested",
+    "FurtherDraws",
     "Journal",
     "Task",
     "Unfinished",
@@ -125,10 +125,14 @@ class Task:
         """Return the number of particles to start with."""
         if self.counts:
             return self.counts[0]
-        return path.explorers(self.particles) if isinstance(path, Harvested) else self.particles
+        return (
+            path.count_particles(self.particles)
+            if isinstance(path, DrawsFurther)
+            else self.particles
+        )
 
 
-class Harvest(NamedTuple):
+class FurtherDraws(NamedTuple):
     """What particles of the last distribution become as they are moved on.
 
     ``rounds`` are the particles after each round; ``forgot`` is whether they forgot where they
@@ -150,13 +154,15 @@ class Ended(NamedTuple):
 
 
 @runtime_checkable
-class Harvested(Protocol):
+class DrawsFurther(Protocol):
     """A path that few particles explore: at its end they are moved on, and make many draws."""
 
-    def explorers(self, draws: int) -> int:
+    def count_particles(self, draws: int) -> int:
         """Return how many particles are to explore, for so many draws at the end."""
 
-    def harvest(self, rng: np.random.Generator, n: Any, particles: Any, rounds: int) -> Harvest:
+    def draw_further(
+        self, rng: np.random.Generator, n: Any, particles: Any, rounds: int
+    ) -> FurtherDraws:
         """Move particles of the last distribution on, for so many rounds."""
 
 
@@ -275,8 +281,8 @@ def equally_weighted(
     if state.log_evidence == -np.inf:
         return Ended(None, founders[:0])
     particles, count = state.particles, path.count(state.particles)
-    if isinstance(path, Harvested) and count < size:
-        return _harvested(path, rng, state, size, settings)
+    if isinstance(path, DrawsFurther) and count < size:
+        return _draw_further(path, rng, state, size, settings)
     unequal = count != size or np.ptp(state.log_weights) > 0
     if unequal:
         indices = SCHEMES[settings.resampling](rng, state.log_weights, size)
@@ -289,7 +295,7 @@ def equally_weighted(
     return Ended(particles, founders)
 
 
-def _harvested(
+def _draw_further(
     path: Any, rng: np.random.Generator, state: State, size: int, settings: Settings
 ) -> Ended:
     """Return the draws that few particles make, those of one particle next to each other.
@@ -302,12 +308,12 @@ def _harvested(
         indices = SCHEMES[settings.resampling](rng, state.log_weights, count)
         particles, founders = path.select(particles, indices), founders[indices]
     rounds = -(-size // count)
-    harvest = path.harvest(rng, state.position, particles, rounds)
-    together = path.join(list(harvest.rounds))
-    founders = np.arange(count) if harvest.forgot else founders
+    further = path.draw_further(rng, state.position, particles, rounds)
+    together = path.join(list(further.rounds))
+    founders = np.arange(count) if further.forgot else founders
     by_particle = np.arange(rounds * count).reshape(rounds, count).T.ravel()
     chosen = by_particle[by_particle < size]  # those of the last round that are too many are left
-    return Ended(path.select(together, chosen), founders[chosen % count], harvest.divergent)
+    return Ended(path.select(together, chosen), founders[chosen % count], further.divergent)
 
 
 def spawn_generators(

@@ -309,7 +309,7 @@ def _search(
     fixed = np.random.default_rng(0)
     prior = draw_prior(path, survey_size(spaces[0].work), fixed)
     cloud = np.concatenate(clouds)
-    modes = search_modes(spaces[0], prior, cloud, log_evidence, fixed, walk=True)
+    modes = search_modes(spaces[0], prior, cloud, log_evidence, fixed, trajectories=True)
     known = modes if mixed else [replace(mode, found_share=0.0) for mode in modes]
     if any(mode.missed for mode in known) or (known and not _good(bridges, parts)):
         generators = rng.spawn(len(parts))

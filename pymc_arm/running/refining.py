@@ -86,7 +86,7 @@ def _search(
     rng = np.random.default_rng(0)
     prior = draw_prior(path, survey_size(space.work), rng)
     score = path.score if isinstance(path, Ladder) else None
-    walk = isinstance(path, StartedElsewhere)
+    trajectories = isinstance(path, StartedElsewhere)
     likely = path.likely_particles if isinstance(path, Hinted) else None
     cloud = path.join(clouds)
     return search_modes(
@@ -96,7 +96,7 @@ def _search(
         log_evidence,
         rng,
         score,
-        walk=walk,
+        trajectories=trajectories,
         likely=likely,
         everywhere=path.everywhere if isinstance(path, Symmetric) else None,
     )

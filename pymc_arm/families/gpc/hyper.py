@@ -28,7 +28,7 @@ from pymc_arm.families.gpc.ep import expectation_propagation
 from pymc_arm.families.gpc.hyper_model import Conditional, HyperModel
 from pymc_arm.families.gpc.path import GPCPath
 from pymc_arm.models.reference.density import Component, StudentMixture
-from pymc_arm.running.chains import Harvest
+from pymc_arm.running.chains import FurtherDraws
 from pymc_arm.running.placement import Placement
 
 __all__ = ["HyperGPCPath"]
@@ -89,7 +89,7 @@ class HyperGPCPath(Path):
         self.placement = Placement.THREADS
         self.proposal = _fit(hyper, np.random.default_rng(0))
 
-    def explorers(self, draws: int) -> int:
+    def count_particles(self, draws: int) -> int:
         """Return how many hyperparameters are drawn."""
         many = len(self.hyper.labels) >= MANY
         each = DRAWS_EACH if many else DRAWS_EACH_OF_FEW
@@ -126,15 +126,15 @@ class HyperGPCPath(Path):
         """Take the draws of the process that came with the estimates."""
         return Explored(particles.parameters, proposal), 0.0
 
-    def harvest(
+    def draw_further(
         self, rng: np.random.Generator, n: int, particles: Explored, rounds: int
-    ) -> Harvest:
+    ) -> FurtherDraws:
         """Return the draws of the process, one after another, with their hyperparameters."""
         each = [
             Explored(particles.parameters, particles.latent[:, [number % DRAWS_EACH]])
             for number in range(rounds)
         ]
-        return Harvest(each, False)
+        return FurtherDraws(each, False)
 
     def posterior(self, rng: np.random.Generator, particles: Explored) -> dict[str, np.ndarray]:
         """Return draws of the hyperparameters, and of the latent variable."""

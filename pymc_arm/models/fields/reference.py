@@ -87,7 +87,7 @@ def fit_field_reference(
         draws = best.density.draw(rng, TAIL_DRAWS)
         ratio = best.chart.log_density(draws) - best.density(draws)[0]
         return Reference(
-            view.shares,
+            view.noncentering,
             best.chart.center,
             best.chart.factor,
             best.density,

@@ -113,7 +113,7 @@ class FieldView:
     def __init__(self, target: SharedTarget, field_map: FieldMap) -> None:
         self.target, self.map = target, field_map
         self.inner = View(target, np.zeros(target.dimension))
-        self.shares, self.information = self.inner.shares, None
+        self.noncentering, self.information = self.inner.noncentering, None
         self._log_volume = float(np.linalg.slogdet(field_map.whitener)[1])
         self._rows = max(1, LARGEST // field_map.coefficients.shape[1])
 

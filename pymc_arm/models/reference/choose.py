@@ -237,7 +237,7 @@ def _describe(reference: Reference) -> str:
     shape = "a Student-t"
     if reference.modes > 1:
         shape = f"a mixture of {reference.modes} Student-t"
-    view = " in partly non-centred coordinates" if reference.shares.any() else ""
+    view = " in partly non-centred coordinates" if reference.noncentering.any() else ""
     if reference.information:
         count = sum(each.linear.size for each in reference.information)
         view = f" where {count} coordinates of vectors are seen given their covariance"

@@ -89,7 +89,7 @@ NORMAL = 0.85
 
 @dataclass(frozen=True)
 class Reference:
-    """q: the shares of the view, the chart and the mixture in it, and how well it fits.
+    """q: how non-centred the view is, the chart and the mixture in it, and how well it fits.
 
     ``overlap`` is the effective share of draws of q, ``log_evidence`` what they estimate,
     ``evaluations`` counts gradients, ``crowded`` says that there are more modes than components.
@@ -99,7 +99,7 @@ class Reference:
     ``information`` is what the data say about normal vectors, in the view.
     """
 
-    shares: np.ndarray
+    noncentering: np.ndarray
     center: np.ndarray
     factor: np.ndarray
     mixture: StudentMixture | ProductDensity
@@ -128,7 +128,7 @@ class Reference:
         """Return the coordinates that the reference lives in."""
         if self.field is not None:
             return FieldView(target, self.field)
-        return target.view(self.shares, self.information)
+        return target.view(self.noncentering, self.information)
 
 
 def fit_reference(
@@ -199,7 +199,7 @@ def _fit_reference(
         best = assess(rng, view, fits)
     if (len(target.coordinates) or target.vectors) and best.overlap < GOOD_OVERLAP:
         first, view = view, see_as_fitted(rng, target, fits[0])
-        if target.vectors or (view.shares != first.shares).any():
+        if target.vectors or (view.noncentering != first.noncentering).any():
             others = fit_rounds(rng, [change_view(view, fit, prior) for fit in fits], size)
             evaluations += sum(fit.evaluations for fit in fits)
             best = max(best, assess(rng, view, others), key=lambda each: each.overlap)
@@ -269,7 +269,7 @@ def assess(rng: np.random.Generator, view: View | FieldView, fits: list[Fit]) ->
     overlap, log_evidence = measure_overlap(rng, chart, mixture)
     none = np.zeros(0, dtype=int)
     return Reference(
-        view.shares,
+        view.noncentering,
         chart.center,
         chart.factor,
         mixture,

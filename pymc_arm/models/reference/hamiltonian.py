@@ -23,7 +23,7 @@ import numpy as np
 
 from pymc_arm.estimation.approximation.covariance import score_covariance
 
-__all__ = ["MAX_AUTOCORRELATION", "Sweeps", "correlation_with_start", "harvest", "move"]
+__all__ = ["MAX_AUTOCORRELATION", "Sweeps", "correlation_with_start", "draw_further", "move"]
 
 ValueAndGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -54,7 +54,7 @@ DIVERGENT = 1000.0
 LOST = 40.0
 SHORTER, RETRIES = 0.25, 2
 # Trajectories between two draws of one particle at the end of a path.
-HARVEST_SWEEPS = 1
+SWEEPS_BETWEEN_DRAWS = 1
 # Distinct particles in a half for each dimension, from which on a covariance is fitted to them;
 # with fewer, the widths of the coordinates are.
 PER_DIMENSION = 3
@@ -176,7 +176,7 @@ def move(
     return Sweeps(*state, rate, memory, number, evaluations, step, length, metrics)
 
 
-def harvest(
+def draw_further(
     rng: np.random.Generator, target: ValueAndGradient, start: Sweeps, rounds: int
 ) -> tuple[list[np.ndarray], float]:
     """Follow moved points for more rounds, and return them after each.
@@ -189,7 +189,7 @@ def harvest(
     state = _State(start.points, start.values, start.gradients)
     found, divergent = [], []
     for _ in range(rounds):
-        for _ in range(HARVEST_SWEEPS):
+        for _ in range(SWEEPS_BETWEEN_DRAWS):
             steps = _steps(rng, start.length, start.step)
             state, followed = _sweep(rng, target, state, start.step, steps, start.metrics, RETRIES)
             divergent.append(followed.divergent)

@@ -26,14 +26,14 @@ from pymc_arm.models.reference.fit import ENOUGH, Reference
 from pymc_arm.models.reference.hamiltonian import (
     MAX_AUTOCORRELATION,
     correlation_with_start,
-    harvest,
+    draw_further,
     move,
 )
 from pymc_arm.models.reference.images import Fold
 from pymc_arm.models.reference.target import SharedTarget
 from pymc_arm.models.reference.tempered import Tempered, furthest
 from pymc_arm.models.symmetry.cell import Cell
-from pymc_arm.running.chains import Harvest
+from pymc_arm.running.chains import FurtherDraws
 from pymc_arm.running.placement import Placement
 
 __all__ = ["ChartSpace", "Position", "ReferencePath"]
@@ -58,10 +58,10 @@ SMALLEST_STEP, KEPT = 0.5, 0.55
 PROPOSALS = 3
 # Particles that explore, however many draws are asked for: what a trajectory costs, each of them
 # pays at every step. The error of log Z comes from the bridge at the end, where the draws count.
-EXPLORERS = 250
+PARTICLES = 250
 # In more dimensions than this there are fewer: each costs more gradients, and the error of log Z
 # that is wanted is larger (radon, 777 dimensions, 250 particles: 0.04).
-MANY, FEWER_EXPLORERS = 300, 150
+MANY, FEWER_PARTICLES = 300, 150
 # What is integrated out is evaluated at some so many nodes, those of the search for them included;
 # where integrals are known in closed form, at three, and again where these were far away.
 NODES, CLOSED = 60, 5
@@ -211,16 +211,16 @@ class ReferencePath(Path):
         swept = move(rng, Tempered(self._chart, self.reference.mixture, n.beta), particles)
         return Moved(swept.points, swept.acceptance_rate)
 
-    def explorers(self, draws: int) -> int:
+    def count_particles(self, draws: int) -> int:
         """Return how many particles are to explore, for so many draws at the end."""
         if self.direct:
             return TIMES * draws
-        most = EXPLORERS if self.reference.mixture.dimension <= MANY else FEWER_EXPLORERS
+        most = PARTICLES if self.reference.mixture.dimension <= MANY else FEWER_PARTICLES
         return -(-draws // -(-draws // most))
 
-    def harvest(
+    def draw_further(
         self, rng: np.random.Generator, n: Position, particles: np.ndarray, rounds: int
-    ) -> Harvest:
+    ) -> FurtherDraws:
         """Move particles of the posterior, and return them after each of so many rounds."""
         few_enough = MAX_AUTOCORRELATION + 4 / np.sqrt(len(particles))
         if self.direct:
@@ -230,13 +230,13 @@ class ReferencePath(Path):
                 found.append(particles)
                 memory = max(memory, latest)
             if memory <= few_enough:
-                return Harvest(found, True)
+                return FurtherDraws(found, True)
         target = Tempered(self._chart, self.reference.mixture, n.beta)
         swept = move(rng, target, particles, LAST_SWEEPS)
-        more, divergent = harvest(rng, target, swept, rounds - 1)
+        more, divergent = draw_further(rng, target, swept, rounds - 1)
         if self._chart.view.walled:
             divergent = np.nan
-        return Harvest([swept.points, *more], swept.memory <= few_enough, divergent)
+        return FurtherDraws([swept.points, *more], swept.memory <= few_enough, divergent)
 
     def smooth(self, rng: np.random.Generator, n: Position, particles: np.ndarray) -> Smoothed:
         """Return (beta' - beta) (log f - log q)."""

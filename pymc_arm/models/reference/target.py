@@ -1,10 +1,10 @@
 """The log-density of a model, with its gradient, in coordinates where the posterior is rounder.
 
 Coordinates that are normal given others, x = m(h) + s(h) z, may be seen as they are, as z, or as
-anything in between: x = share m(h) + s(h)^share y. With a share of 0 that is x, with 1 it is z. The
-best share of a coordinate is the part that the prior has in the precision of x given h, since the
-width of x then changes with s to just that power (Gorinova, Moore and Hoffman, 2020). Any share
-leaves log Z as it is; a poor one costs effort.
+anything in between: x = a m(h) + s(h)^a y. With a degree of non-centring a of 0 that is x, with 1
+it is z. The best degree for a coordinate is the part that the prior has in the precision of x given
+h, since the width of x then changes with s to just that power (Gorinova, Moore and Hoffman, 2020).
+Any degree leaves log Z as it is; a poor one costs effort.
 
 The gradient in y is that in x, pulled back through m and s level by level. These are known from
 three points of each log-prior, so that it takes the gradient of a weighted sum of prior terms, and
@@ -42,7 +42,7 @@ TRIED = 8
 
 
 class SharedTarget:
-    """Value and gradient of log f in partly non-centred coordinates, for any shares.
+    """Value and gradient of log f in partly non-centred coordinates, for any degree of it.
 
     Parameters
     ----------
@@ -86,21 +86,23 @@ class SharedTarget:
 
     def view(
         self,
-        shares: np.ndarray | None = None,
+        noncentering: np.ndarray | None = None,
         information: tuple[Information, ...] | None = None,
     ) -> "View":
-        """Return the target with some shares, by default with none: the model's coordinates.
+        """Return the target partly non-centred, by default not at all: the model's coordinates.
 
         With information about vectors these are seen as what is left given their parameters, and
         covariance factors by their rows; without, both as they are.
         """
-        return View(self, np.zeros(self.dimension) if shares is None else shares, information)
+        return View(
+            self, np.zeros(self.dimension) if noncentering is None else noncentering, information
+        )
 
     def noncentered(self) -> "View":
         """Return the target with everything that is normal given others non-centred."""
-        shares = np.zeros(self.dimension)
-        shares[self.coordinates] = 1.0
-        return self.view(shares, tuple(level.nothing() for level in self.vectors))
+        noncentering = np.zeros(self.dimension)
+        noncentering[self.coordinates] = 1.0
+        return self.view(noncentering, tuple(level.nothing() for level in self.vectors))
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f at points of the model."""
@@ -160,7 +162,9 @@ class SharedTarget:
             return program if program.vectorized and self._is_right(program) else None
         except Exception as error:  # compilers raise anything: it is noted
             reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
-            self.path.density.notes.append(f"a reference fits no shares of group effects: {reason}")
+            self.path.density.notes.append(
+                f"a reference does not see group effects partly non-centred: {reason}"
+            )
             return None
 
     def _is_right(self, program: Program) -> bool:
@@ -187,14 +191,14 @@ class SharedTarget:
 
 
 class View:
-    """A target in the coordinates of some shares, and of some information about vectors.
+    """A target in partly non-centred coordinates, and with some information about vectors.
 
     Parameters
     ----------
     target
-        The target for any shares.
-    shares
-        The share of each coordinate, between 0 and 1, (dimension,).
+        The target, for any degree of non-centring.
+    noncentering
+        The degree of each coordinate, between 0 (centred) and 1, (dimension,).
     information
         Of each of the target's vectors; None where these and covariance factors are as they are.
     """
@@ -202,15 +206,15 @@ class View:
     def __init__(
         self,
         target: SharedTarget,
-        shares: np.ndarray,
+        noncentering: np.ndarray,
         information: tuple[Information, ...] | None = None,
     ) -> None:
-        self.target, self.shares, self.information = target, shares, information
+        self.target, self.noncentering, self.information = target, noncentering, information
         #: The numbers of the levels that are seen in another way.
         self._active = [
             number
             for number, level in enumerate(target.every)
-            if (information is not None if isinstance(level, VectorLevel) else shares.any())
+            if (information is not None if isinstance(level, VectorLevel) else noncentering.any())
         ]
         given = zip(target.vectors, information or (), strict=information is not None)
         self._given = {id(level): data for level, data in given}
@@ -218,8 +222,8 @@ class View:
         self._rows = None if information is None else target.rows
         self._kept, self._width = target.kept, target.path.plan.layout.dimension
         self._all = len(self._kept) == self._width
-        self._shares = np.zeros(self._width)
-        self._shares[self._kept] = shares
+        self._noncentering = np.zeros(self._width)
+        self._noncentering[self._kept] = noncentering
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f, (size,), and its gradient, (size, dimension), at points of the view."""
@@ -330,11 +334,11 @@ class View:
         low, middle, high = np.split(add_by_owner(found, level.owner, count), len(NODES))
         precision = 2 * middle - low - high
         mean, log_scale = 0.5 * (high - low) / precision, -0.5 * np.log(precision)
-        share = self._shares[level.coordinates]
-        to_mean = share * adjoint[:, level.coordinates]
-        own = adjoint[:, level.coordinates] * np.exp(share * log_scale[:, level.place])
+        degree = self._noncentering[level.coordinates]
+        to_mean = degree * adjoint[:, level.coordinates]
+        own = adjoint[:, level.coordinates] * np.exp(degree * log_scale[:, level.place])
         adjoint[:, level.coordinates] = own
-        to_scale = share * (own * points[:, level.coordinates] + 1)
+        to_scale = degree * (own * points[:, level.coordinates] + 1)
         to_scale, to_mean = (add_by_owner(part, level.place, count) for part in (to_scale, to_mean))
         to_precision = -0.5 * to_scale / precision - to_mean * mean / precision
         tilt = 0.5 * to_mean / precision
@@ -407,7 +411,7 @@ class View:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return x of y or y of x of a level, and log |dx / dy|."""
         mean, scale = self.target.path._innovations._normal(level, known)
-        share = self._shares[level.coordinates]
-        width, moved = scale**share, share * mean
+        degree = self._noncentering[level.coordinates]
+        width, moved = scale**degree, degree * mean
         found = moved + width * given if to_model else (given - moved) / width
-        return found, (share * np.log(scale)).sum(axis=1)
+        return found, (degree * np.log(scale)).sum(axis=1)

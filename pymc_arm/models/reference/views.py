@@ -17,10 +17,10 @@ from pymc_arm.models.reference.modes import find_modes, prior_spread
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.vectors import Information
 
-__all__ = ["change_view", "find_shares", "look_at_vectors", "see_as_fitted"]
+__all__ = ["change_view", "find_noncentering", "look_at_vectors", "see_as_fitted"]
 
-# Smaller shares are none: the model's own coordinates cost less.
-SMALLEST_SHARE = 0.02
+# Smaller degrees of non-centring are none: the model's own coordinates cost less.
+SMALLEST_DEGREE = 0.02
 # The median of the square of a standard normal.
 MEDIAN_SQUARE = 0.455
 # Prior draws from which climbs start anew once it is known what the data say about vectors.
@@ -50,7 +50,7 @@ def look_at_vectors(
     """
     target = view.target
     known = view.to_model(np.array([each.mean for each in modes]))[0]
-    informed = target.view(view.shares, find_information(target, known[:1], rng))
+    informed = target.view(view.noncentering, find_information(target, known[:1], rng))
     points = np.concatenate([known, prior])
     found = find_modes(rng, informed, points, center, scale, len(known) + STARTS)
     return informed, *found
@@ -58,16 +58,16 @@ def look_at_vectors(
 
 def see_as_fitted(rng: np.random.Generator, target: SharedTarget, fit: Fit) -> View:
     """Return the view that particles of another one suggest."""
-    shares, information = find_shares(target, fit), tuple[Information, ...]()
+    noncentering, information = find_noncentering(target, fit), tuple[Information, ...]()
     if target.vectors:
         chart = fit.chart
         points = chart.view.to_model(chart.to_view(rng.permutation(fit.points)))[0]
         information = find_information(target, points, rng)
-    return target.view(shares, information)
+    return target.view(noncentering, information)
 
 
-def find_shares(target: SharedTarget, fit: Fit) -> np.ndarray:
-    """Return the share of each coordinate from the scores of its innovations.
+def find_noncentering(target: SharedTarget, fit: Fit) -> np.ndarray:
+    """Return the degree of non-centring of each coordinate from the scores of its innovations.
 
     The mean square of a score is the mean curvature. Of an innovation it is one plus s^2 over the
     variance that the data give x, and the prior's share of that is one. s may vary a lot, so it is
@@ -75,11 +75,11 @@ def find_shares(target: SharedTarget, fit: Fit) -> np.ndarray:
     """
     points = fit.chart.to_view(fit.points)
     scores = fit.chart.view(points)[1]
-    shares = np.zeros(target.dimension)
+    noncentering = np.zeros(target.dimension)
     square = np.median(scores[:, target.coordinates] ** 2, axis=0) / MEDIAN_SQUARE
-    shares[target.coordinates] = 1 / np.maximum(square, 1.0)
-    shares[shares < SMALLEST_SHARE] = 0.0
-    return shares
+    noncentering[target.coordinates] = 1 / np.maximum(square, 1.0)
+    noncentering[noncentering < SMALLEST_DEGREE] = 0.0
+    return noncentering
 
 
 def change_view(view: View, fit: Fit, prior: np.ndarray) -> Fit:

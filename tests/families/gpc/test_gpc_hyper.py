@@ -138,5 +138,5 @@ def test_an_unknown_mean_is_where_it_should_be(whitened):
 def test_as_many_hyperparameters_are_drawn_as_labels_allow():
     model = classifier([1, 0], INPUTS)
     path = HyperGPCPath(HyperModel(model, recognize(model)))
-    assert [path.explorers(draws) for draws in (30, 100, 1000)] == [30, 50, 250]
+    assert [path.count_particles(draws) for draws in (30, 100, 1000)] == [30, 50, 250]
     assert path.proposal.effective > 0.3

@@ -6,7 +6,7 @@ Statistical tests allow four standard errors: a false alarm in one of 16,000, an
 import numpy as np
 import pytest
 
-from pymc_arm.models.reference.hamiltonian import fit_metrics, harvest, move
+from pymc_arm.models.reference.hamiltonian import draw_further, fit_metrics, move
 
 SIZE = 400
 
@@ -53,11 +53,11 @@ def test_widths_alone_where_particles_are_few():
 
 @pytest.mark.parametrize("dimension", [1, 3, 80])
 def test_the_target_is_invariant(dimension):
-    """Draws of the target are draws of it after moves and after every round of a harvest."""
+    """Draws of the target are draws of it after moves and after every further round."""
     rng = np.random.default_rng(3)
     points = np.log(rng.exponential(size=(SIZE, dimension)))
     swept = move(rng, skewed, points)
-    later, _ = harvest(rng, skewed, swept, 2)
+    later, _ = draw_further(rng, skewed, swept, 2)
     for found in (swept.points, *later):
         error = np.pi / np.sqrt(6 * found.size)
         assert abs(found.mean() + np.euler_gamma) < 4 * error
@@ -92,7 +92,7 @@ def test_particles_move_where_the_target_is_narrow():
     first = 1.5 * rng.normal(size=10 * SIZE)
     others = np.exp(first)[:, None] * rng.normal(size=(10 * SIZE, 9))
     swept = move(rng, funnel, np.column_stack([first, others]))
-    (later,), divergent = harvest(rng, funnel, swept, 1)
+    (later,), divergent = draw_further(rng, funnel, swept, 1)
     neck = first < np.quantile(first, 0.1)
     assert np.mean(later[neck, 0] != first[neck]) > 0.9
     assert divergent > 0.05
@@ -119,7 +119,7 @@ def test_shorter_steps_beside_a_wall_leave_the_target_as_it_is():
     width = np.where(side, -1.0, (1 + 1e4) ** -0.5)
     points = (width * np.abs(rng.normal(size=20 * SIZE)))[:, None]
     swept = move(rng, walled, points)
-    (later,), _ = harvest(rng, walled, swept, 1)
+    (later,), _ = draw_further(rng, walled, swept, 1)
     for found in (swept.points, later):
         left = -found[found < 0]
         share = 1 / (1 + (1 + 1e4) ** -0.5)

@@ -72,9 +72,9 @@ def test_the_gradient_of_a_view_with_quantiles():
     assert path.density.gradient.available()
     target = SharedTarget(path)
     assert len(target.quantiles.coordinates) == 2
-    shares = np.zeros(5)
-    shares[target.coordinates] = 0.7
-    view = target.view(shares)
+    noncentering = np.zeros(5)
+    noncentering[target.coordinates] = 0.7
+    view = target.view(noncentering)
     points = np.column_stack([rng.uniform(1.2, 2.0, 20), rng.normal(size=(20, 4))])
     values, gradients = view(points)
     np.testing.assert_allclose(values, view.log_density(points), rtol=1e-9)

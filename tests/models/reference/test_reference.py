@@ -87,9 +87,9 @@ def test_gradient_of_a_view_agrees_with_differences(share):
     path.density.gradient.available()
     target = SharedTarget(path)
     assert len(target.coordinates) == 8
-    shares = np.zeros(target.dimension)
-    shares[target.coordinates] = share
-    view = target.view(shares)
+    noncentering = np.zeros(target.dimension)
+    noncentering[target.coordinates] = share
+    view = target.view(noncentering)
     rng = np.random.default_rng(1)
     points = rng.normal(size=(5, target.dimension))
     inside, _ = view.to_model(points)

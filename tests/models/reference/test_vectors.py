@@ -77,7 +77,7 @@ def test_the_map_is_exact(make):
         root @ np.swapaxes(root, 1, 2), rng.normal(size=level.blocks.shape), slope, points[0]
     )
     for information in ((level.nothing(),), (data,)):
-        view = target.view(target.noncentered().shares, information)
+        view = target.view(target.noncentered().noncentering, information)
         seen, log_volume = view.from_model(points)
         back, same = view.to_model(seen)
         np.testing.assert_allclose(back, points, rtol=1e-6, atol=1e-6)
@@ -124,7 +124,7 @@ def test_normal_data_are_known_exactly():
     np.testing.assert_allclose(data.linear, tilt, rtol=1e-3, atol=1e-3 / variance)
     assert data.slope[noise] == pytest.approx(-2.0, abs=0.02)
     assert np.abs(np.delete(data.slope, noise)).max() < 0.02
-    view = target.view(target.noncentered().shares, (data,))
+    view = target.view(target.noncentered().noncentering, (data,))
     seen = np.tile(view.from_model(points)[0], (40, 1))
     seen[20:, noise] += 0.5
     own = np.random.default_rng(1).normal(size=(40, level.coordinates.size))

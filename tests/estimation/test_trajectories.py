@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from pymc_arm.estimation.approximation import SinhArcsinhStudent
-from pymc_arm.estimation.walks import distance_from_particles, find_settled
+from pymc_arm.estimation.trajectories import distance_from_particles, find_settled
 from pymc_arm.estimation.weighing import weigh_settled
 
 
@@ -40,7 +40,7 @@ def test_a_wide_part_without_a_mode_is_found(dimension):
 
 
 @pytest.mark.parametrize("widths", [np.ones(10), np.geomspace(0.01, 100, 10)])
-def test_nothing_is_found_where_all_walks_come_to_the_particles_or_are_on_their_way(widths):
+def test_nothing_is_found_where_all_trajectories_come_to_the_particles_or_are_on_their_way(widths):
     def log_density(points: np.ndarray) -> np.ndarray:
         return stats.norm.logpdf(points, 0, widths).sum(axis=1)
 

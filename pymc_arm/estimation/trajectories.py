@@ -1,4 +1,4 @@
-"""Short Hamiltonian trajectories (walks) that find what optimisations do not.
+"""Short Hamiltonian trajectories that find what optimisations do not.
 
 A wide part of the posterior around or beside a narrow mode has no maximum of its own, and particles
 that start at a fitted density may never meet it. A Markov chain that starts far away does: where
@@ -20,8 +20,8 @@ CHAINS = 32
 # Trajectories of a chain, of so many steps; the last quarter of the trajectories is kept.
 TRAJECTORIES = 40
 STEPS = 8
-# What all walks evaluate; where that takes more elements than this, there are none.
-WALKED = 10_000_000
+# What all trajectories evaluate; where that takes more elements than this, there are none.
+LARGEST_WORK = 10_000_000
 EVALUATIONS = CHAINS * TRAJECTORIES * STEPS
 # A chain is away from the particles if its squared distances from their mean, in their own
 # covariance, are so many times as large as nearly all of theirs.
@@ -41,7 +41,7 @@ def find_settled(
     rng: np.random.Generator,
     fold: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> SinhArcsinhStudent | None:
-    """Return a density where walks settle away from the particles, or None.
+    """Return a density where trajectories settle away from the particles, or None.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ def find_settled(
     points
         The particles of all chains.
     work
-        How many elements an evaluation computes; where that is unknown or large, nobody walks.
+        How many elements an evaluation computes; where that is unknown or large, there are none.
     rng
-        For the walks.
+        For the trajectories.
     fold
         Takes points to their images in the cell of a symmetric posterior that the particles are in.
     """
-    if work is None or work * EVALUATIONS > WALKED or len(points) <= points.shape[1]:
+    if work is None or work * EVALUATIONS > LARGEST_WORK or len(points) <= points.shape[1]:
         return None
     starts = starts[np.isfinite(starts).all(axis=1)][: 4 * CHAINS]
     starts = starts[np.isfinite(log_density(starts))][:CHAINS]
@@ -67,7 +67,7 @@ def find_settled(
     # Widths of the prior and of the particles may differ by orders of magnitude: a chain finds its
     # own step, and coordinates have the widths between chains.
     scale = np.maximum(np.std(starts, axis=0), 1e-12)
-    path, heights = _walk(log_density, gradient, starts, scale, rng)
+    path, heights = _follow(log_density, gradient, starts, scale, rng)
     if fold is not None:
         path = fold(path.reshape(-1, path.shape[-1])).reshape(path.shape)
     away = _is_away(path, points) & _has_settled(heights)
@@ -77,7 +77,7 @@ def find_settled(
     return SinhArcsinhStudent.fit(late, gradient(late), bend=False)
 
 
-def _walk(
+def _follow(
     log_density: LogDensity,
     gradient: Callable[[np.ndarray], np.ndarray],
     points: np.ndarray,

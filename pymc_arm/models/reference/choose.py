@@ -21,10 +21,12 @@ from pymc_arm.models.fields.choose import FEWEST
 from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.closed_forms import ConjugateTarget, find_conjugate
+from pymc_arm.models.reference.collapsed import CollapsedTarget
 from pymc_arm.models.reference.fit import Reference, fit_reference
 from pymc_arm.models.reference.groups import GroupTarget, find_groups
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.models.reference.quantiles import find_quantiles
+from pymc_arm.models.reference.simplexes import SimplexTarget, find_simplexes
 from pymc_arm.models.reference.target import SharedTarget
 
 __all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
@@ -197,7 +199,10 @@ def _fit_without_groups(
     path: GenericPath, groups: np.ndarray, rng: np.random.Generator | None
 ) -> tuple[Reference, SharedTarget] | None:
     """Fit a reference where groups are integrated out, if there are any and that can be done."""
-    targets: list[Callable[[], GroupTarget]] = []
+    targets: list[Callable[[], CollapsedTarget]] = []
+    simplexes = find_simplexes(path)
+    if len(simplexes):
+        targets.append(lambda: SimplexTarget(path, simplexes))
     conjugate = find_conjugate(path, groups)
     if len(conjugate):
         targets.append(lambda: ConjugateTarget(path, conjugate))

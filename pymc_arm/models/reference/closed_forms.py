@@ -17,7 +17,7 @@ from pymc_arm.models.reference.conjugate import FAMILIES, Solution, solve
 from pymc_arm.models.reference.groups import CHECKED, FEWEST, GroupTarget, find_independent
 from pymc_arm.models.reference.twins import GroupTerms, are_twins
 
-__all__ = ["ConjugateTarget", "find_conjugate"]
+__all__ = ["ConjugateTarget", "find_conjugate", "is_close"]
 
 # Points near zero at which the families are looked for, and how far these are from it; places of
 # the groups that are tried there, besides those that tell the coefficients.
@@ -65,6 +65,8 @@ class ConjugateTarget(GroupTarget):
         If one of them belongs to none of the families.
     """
 
+    conjugate = True
+
     def __init__(self, path: GenericPath, collapsed: np.ndarray) -> None:
         super().__init__(path, collapsed)
         self._nodes = np.zeros(3)
@@ -110,7 +112,7 @@ class ConjugateTarget(GroupTarget):
             values = self._values(points, members, places)
             with np.errstate(all="ignore"):
                 expected = solution(places)
-            if not _is_close(values, expected).all():
+            if not is_close(values, expected).all():
                 names = {self.path.plan.layout.slot_of(int(c)).name for c in columns}
                 raise PathError(f"{', '.join(sorted(names))} are not conjugate everywhere.")
 
@@ -180,13 +182,13 @@ def _find_families(groups: GroupTerms, columns: np.ndarray) -> np.ndarray:
                 return groups.table(points[rows], columns, places)
 
             solution = solve(family, log_density, POINTS, len(columns))
-            good = _is_close(values, solution(tried)) & np.isfinite(values)
+            good = is_close(values, solution(tried)) & np.isfinite(values)
             good &= np.isfinite(solution.log_mass)[:, None]
             result[good.all(axis=(0, 1))] = number
     return result
 
 
-def _is_close(values: np.ndarray, expected: np.ndarray) -> np.ndarray:
+def is_close(values: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Whether values, (size, nodes, groups), are as expected, or of no weight in both."""
     with np.errstate(invalid="ignore"):
         finite = np.where(np.isfinite(expected), expected, -np.inf)

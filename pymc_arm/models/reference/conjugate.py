@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-__all__ = ["FAMILIES", "Family", "Solution", "solve"]
+__all__ = ["FAMILIES", "Family", "Solution", "log_gamma", "solve"]
 
 # How often nodes are moved, and how far at once where a value is infinite, or too small to show.
 LOOKS, BLIND_STEP = 8, 12.0
@@ -163,7 +163,7 @@ def _gamma_better(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def _gamma_draw(rng: np.random.Generator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _log_gamma(rng, a) - np.log(-b)
+    return log_gamma(rng, a) - np.log(-b)
 
 
 def _beta_moments(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -179,10 +179,10 @@ def _stay(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _beta_draw(rng: np.random.Generator, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return _log_gamma(rng, a) - _log_gamma(rng, -b - a)
+    return log_gamma(rng, a) - log_gamma(rng, -b - a)
 
 
-def _log_gamma(rng: np.random.Generator, shape: np.ndarray) -> np.ndarray:
+def log_gamma(rng: np.random.Generator, shape: np.ndarray) -> np.ndarray:
     """Draw logs of gamma variables; those of a small shape would be zero in double precision."""
     larger = np.log(rng.gamma(shape + 1.0))
     return np.asarray(larger - rng.exponential(size=shape.shape) / shape)

@@ -7,6 +7,7 @@ until draws get no nearer. q is a Student-t of as heavy tails as the particles s
 that is stretched along coordinates of long tails. Distinct modes become components of a mixture.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,14 +16,14 @@ from pymc_arm.algorithm.resampling import SCHEMES, effective_share, normalize
 from pymc_arm.errors import PathError
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
-from pymc_arm.models.reference.closed_forms import ConjugateTarget
+from pymc_arm.models.reference.collapsed import CollapsedTarget, Focus
 from pymc_arm.models.reference.density import (
     Chart,
     Component,
     ProductDensity,
     StudentMixture,
 )
-from pymc_arm.models.reference.groups import Focus, GroupTarget
+from pymc_arm.models.reference.groups import GroupTarget
 from pymc_arm.models.reference.hamiltonian import Sweeps, move
 from pymc_arm.models.reference.images import CellSearch, add_images
 from pymc_arm.models.reference.laplace import Laplace, laplace
@@ -93,7 +94,7 @@ class Reference:
 
     ``overlap`` is the effective share of draws of q, ``log_evidence`` what they estimate,
     ``evaluations`` counts gradients, ``crowded`` says that there are more modes than components.
-    ``collapsed`` coordinates were integrated out, in closed form if they are ``conjugate``;
+    ``collapsed`` coordinates were integrated out, in ``closed`` form if they are conjugate;
     ``focus`` says where they are. ``field`` standardizes a Gaussian field, ``tail`` is Pareto's k
     of the weights of draws, if measured, ``cell`` stands for all of a symmetric posterior, and
     ``information`` is what the data say about normal vectors, in the view.
@@ -110,7 +111,7 @@ class Reference:
     collapsed: np.ndarray
     focus: Focus | None = None
     crowded: bool = False
-    conjugate: bool = False
+    closed: Callable[[GenericPath, np.ndarray], CollapsedTarget] | None = None
     field: FieldMap | None = None
     tail: float = -np.inf
     cell: Cell | None = None
@@ -118,8 +119,8 @@ class Reference:
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""
-        if self.conjugate:
-            return ConjugateTarget(path, self.collapsed)
+        if self.closed is not None:
+            return self.closed(path, self.collapsed)
         if len(self.collapsed):
             return GroupTarget(path, self.collapsed, self.focus)
         return SharedTarget(path)
@@ -208,19 +209,19 @@ def _fit_reference(
     if not np.isfinite(best.log_evidence):
         raise PathError("The reference that was fitted does not meet the posterior.")
     best = replace(best, evaluations=evaluations, modes=len(fits), crowded=crowded)
-    enough = ENOUGH_OF_GROUPS if isinstance(target, GroupTarget) else ENOUGH
+    enough = ENOUGH_OF_GROUPS if isinstance(target, CollapsedTarget) else ENOUGH
     if best.overlap < enough and best.mixture.dimension <= LARGEST_POLISHED:
         best = _polish(rng, target, best, enough)
-    if isinstance(target, GroupTarget):
-        conjugate = isinstance(target, ConjugateTarget)
-        return replace(best, collapsed=target.collapsed, focus=target.focus, conjugate=conjugate)
+    if isinstance(target, CollapsedTarget):
+        closed = type(target) if target.conjugate else None
+        return replace(best, collapsed=target.collapsed, focus=target.focus, closed=closed)
     return best
 
 
 def _may_be_normal(target: SharedTarget, fits: list[Fit]) -> bool:
     """Whether Laplace's method may be all it takes: a single mode in few dimensions."""
     few = len(fits) == 1 and target.dimension <= LARGEST_WIDE
-    return few and not isinstance(target, GroupTarget)
+    return few and not isinstance(target, CollapsedTarget)
 
 
 def _polish(

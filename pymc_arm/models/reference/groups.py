@@ -15,7 +15,6 @@ nodes. Groups with the same data are integrated once (:mod:`twins`).
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import scipy
@@ -24,10 +23,10 @@ from pymc_arm.errors import PathError
 from pymc_arm.models.density import LogDensity
 from pymc_arm.models.marginal import MarginalSpace
 from pymc_arm.models.path import GenericPath
-from pymc_arm.models.reference.target import SharedTarget
+from pymc_arm.models.reference.collapsed import CollapsedTarget, Focus, Integrals
 from pymc_arm.models.reference.twins import GroupTerms, are_twins, find_twins, merge_twins
 
-__all__ = ["Focus", "GroupTarget", "Integrals", "find_groups", "find_independent"]
+__all__ = ["GroupTarget", "find_groups", "find_independent"]
 
 # Groups are worth their integrals from so many on, if no more of the others than this are left. An
 # evaluation takes 30 times as many terms: with 44 parameters left, an item response model of 100
@@ -53,8 +52,6 @@ NOTHING = -80.0
 SMALLEST_FALL = 0.05
 # Points of a finer grid between two nodes, from which values are drawn.
 BETWEEN = 8
-# Elements of a table that are held at once.
-LARGEST_TABLE = 2_000_000
 # How far log f may be from that with twice as many nodes, in nats, and from that of adaptive
 # integrals, which are drawn from and noisy (0.1 for 128 groups), and at how many points.
 TOLERANCE, LARGEST_DIFFERENCE, CHECKED = 0.002, 0.1, 40
@@ -90,35 +87,6 @@ def find_independent(path: GenericPath) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Focus:
-    """Where conditionals are, and log of how wide, about: linear functions of the parameters."""
-
-    center: np.ndarray
-    means: np.ndarray
-    log_widths: np.ndarray
-    spacing: float
-
-    def __call__(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return places and widths, (size, groups)."""
-        design = np.column_stack([np.ones(len(parameters)), parameters - self.center])
-        return design @ self.means, np.exp(np.clip(design @ self.log_widths, -600, 600))
-
-
-class Integrals(Protocol):
-    """Of each row: the log of the integral over all groups, and what its gradient takes."""
-
-    @property
-    def log_mass(self) -> np.ndarray:
-        """The log of the integral, (size,)."""
-
-    def shares(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return values of the groups in some rows, and their weights, (rows, nodes, groups).
-
-        The gradient is the sum of those of the terms at the values, with these weights.
-        """
-
-
-@dataclass(frozen=True)
 class _Quadrature:
     """Of each row: the integral over all groups, and mean, width and values at the nodes of each.
 
@@ -140,7 +108,7 @@ class _Quadrature:
         return self.means[rows][:, None] + places[:, None] * self.widths[rows][:, None], shares
 
 
-class GroupTarget(SharedTarget):
+class GroupTarget(CollapsedTarget):
     """The density of the parameters, with groups integrated out.
 
     Parameters
@@ -156,57 +124,12 @@ class GroupTarget(SharedTarget):
     def __init__(
         self, path: GenericPath, collapsed: np.ndarray, focus: Focus | None = None
     ) -> None:
-        super().__init__(path, np.setdiff1d(np.arange(path.plan.layout.dimension), collapsed))
-        self.collapsed, self.focus = collapsed, focus
-        self._set_spacing(SPACINGS[0] if focus is None else focus.spacing)
         everyone = GroupTerms.of(path.density, path.plan.scopes[:, collapsed])
-        self._everyone, self._twins = everyone, find_twins(everyone, collapsed)
-        self._groups = groups = merge_twins(everyone, self._twins)
-        self._columns = collapsed[groups.first]
-        self._others = np.ones(path.density.count)
-        self._others[everyone.terms] = 0.0
-        if not isinstance(groups.density, LogDensity):
-            raise PathError("Groups of a density with sums are not integrated.")
-        self._gradient = groups.density.gradient.by_row()
-        both = groups is everyone or path.density.gradient.available()
-        if not both or not self._gradient.available():
-            raise PathError("The model has no gradient with weights for each point.")
-
-    def evaluate(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return log f of the parameters, and its gradient; points have all coordinates."""
-        values, gradients = np.full(len(points), -np.inf), np.zeros_like(points)
-        for part in self._parts(points):
-            found = self._integrals(points[part])
-            values[part] = self._total(points[part], found)
-            usable = np.flatnonzero(np.isfinite(values[part]))
-            if len(usable):
-                gradients[part][usable] = self._slope(points[part][usable], found, usable)
-        gradients[:, self.collapsed] = 0.0
-        wrong = ~gradients.any(axis=1) | ~np.isfinite(gradients).all(axis=1) | ~(values < np.inf)
-        values[wrong], gradients[wrong] = -np.inf, 0.0
-        return values, gradients
-
-    def _slope(self, points: np.ndarray, found: Integrals, rows: np.ndarray) -> np.ndarray:
-        """Return the gradient: that of the joint density at nodes, each with its share."""
-        values, shares = found.shares(rows)
-        groups, nodes = self._groups, points.copy()
-        others, middle = self._others, values.shape[1] // 2
-        total = np.zeros_like(points)
-        if groups.density is not self.path.density:
-            total = self.path.density.gradient(points, others)[1]
-            others = np.zeros(groups.density.count)
-        for number in range(values.shape[1]):
-            # Terms without a group count once.
-            weights = np.tile(others * (number == middle), (len(points), 1))
-            weights[:, groups.terms] = (shares[:, number] * groups.times)[:, groups.owner]
-            nodes[:, self._columns] = values[:, number]
-            total += self._gradient(nodes, weights)[1]
-        return total
-
-    def log_density(self, points: np.ndarray) -> np.ndarray:
-        """Return log f of the parameters."""
-        parts = self._parts(points)
-        return np.concatenate([self._total(points[p], self._integrals(points[p])) for p in parts])
+        twins = find_twins(everyone, collapsed)
+        groups = merge_twins(everyone, twins)
+        super().__init__(path, collapsed, groups, collapsed[groups.first])
+        self._everyone, self._twins, self.focus = everyone, twins, focus
+        self._set_spacing(SPACINGS[0] if focus is None else focus.spacing)
 
     def complete(self, rng: np.random.Generator, points: np.ndarray) -> np.ndarray:
         """Draw the groups given the parameters, from a cubic through the logs at the nodes."""
@@ -280,16 +203,9 @@ class GroupTarget(SharedTarget):
         fine = np.linspace(nodes[0], nodes[-1], BETWEEN * (len(nodes) - 1) + 1)
         self._finer = scipy.interpolate.CubicSpline(nodes, np.eye(len(nodes)))(fine)
 
-    def _total(self, points: np.ndarray, found: Integrals) -> np.ndarray:
-        """Return log f: the integrals, and the terms that have none."""
-        values = self.path.density.sum(points, self._others) + found.log_mass
-        values[np.isnan(values)] = -np.inf
-        return values + self.path.log_normalizer
-
-    def _parts(self, points: np.ndarray, times: int = 1) -> list[slice]:
-        size = len(self._nodes) * max(len(self._groups.terms), times * len(self.collapsed))
-        step = max(1, LARGEST_TABLE // size)
-        return [slice(first, first + step) for first in range(0, len(points), step)]
+    @property
+    def _node_count(self) -> int:
+        return len(self._nodes)
 
     def _integrals(self, points: np.ndarray) -> Integrals:
         return self._integrate(points)

@@ -336,7 +336,7 @@ class ReferencePath(Path):
     @property
     def work(self) -> int:
         """How many elements an evaluation of the density computes."""
-        nodes = CLOSED if self.reference.conjugate else NODES
+        nodes = CLOSED if self.reference.closed is not None else NODES
         return self._path.work * (nodes if len(self.reference.collapsed) else 1)
 
     def particle_bytes(self) -> int:

@@ -268,7 +268,8 @@ def _add_at(result: np.ndarray, index: tuple[Any, ...], values: np.ndarray) -> N
     places = places % result.shape[axis]
     order = np.argsort(places, kind="stable")
     groups, starts = np.unique(places[order], return_index=True)
-    sums = np.add.reduceat(np.take(values, order, axis=axis), starts, axis=axis)
+    ordered = np.take(values, order, axis=axis)
+    sums = np.add.reduceat(ordered, starts, axis=axis, dtype=result.dtype)
     result[(*index[:axis], groups, *index[axis + 1 :])] += sums
 
 

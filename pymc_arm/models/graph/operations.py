@@ -124,9 +124,11 @@ class _Looped:
                 some = self._perform(*map(self._plain, spread, self._cores))
             except (np.linalg.LinAlgError, ValueError) as error:
                 raise failure or error from None
+        # What comes may have more digits than was announced: singular values of whole numbers.
+        types = [np.result_type(t, one) for t, one in zip(self._types, some, strict=True)]
         outputs = [
             np.full((len(found), *np.shape(one)), np.nan if dtype.kind in "fc" else 0, dtype)
-            for one, dtype in zip(some, self._types, strict=True)
+            for one, dtype in zip(some, types, strict=True)
         ]
         for number, results in enumerate(found):
             if results is not None:

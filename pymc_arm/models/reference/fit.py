@@ -37,6 +37,7 @@ from pymc_arm.models.reference.mixture import (
 )
 from pymc_arm.models.reference.modes import find_modes, prior_spread
 from pymc_arm.models.reference.polish import LARGEST_POLISHED, polish
+from pymc_arm.models.reference.quantiles import Quantiles
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.tempered import furthest
 from pymc_arm.models.reference.vectors import Information
@@ -97,7 +98,8 @@ class Reference:
     ``collapsed`` coordinates were integrated out, in ``closed`` form if they are conjugate;
     ``focus`` says where they are. ``field`` standardizes a Gaussian field, ``tail`` is Pareto's k
     of the weights of draws, if measured, ``cell`` stands for all of a symmetric posterior, and
-    ``information`` is what the data say about normal vectors, in the view.
+    ``information`` is what the data say about normal vectors, in the view, and ``increments`` is
+    how those of ordered vectors are seen.
     """
 
     noncentering: np.ndarray
@@ -116,6 +118,7 @@ class Reference:
     tail: float = -np.inf
     cell: Cell | None = None
     information: tuple[Information, ...] | None = None
+    increments: Quantiles | None = None
 
     def target(self, path: GenericPath) -> SharedTarget:
         """Return the target that the reference was fitted to."""
@@ -129,7 +132,7 @@ class Reference:
         """Return the coordinates that the reference lives in."""
         if self.field is not None:
             return FieldView(target, self.field)
-        return target.view(self.noncentering, self.information)
+        return target.view(self.noncentering, self.information, self.increments)
 
 
 def fit_reference(
@@ -198,9 +201,11 @@ def _fit_reference(
         target.check(near)
         target.look_around(near)
         best = assess(rng, view, fits)
-    if (len(target.coordinates) or target.vectors) and best.overlap < GOOD_OVERLAP:
+    several = len(target.coordinates) or target.vectors or len(target.increments)
+    if several and best.overlap < GOOD_OVERLAP:
         first, view = view, see_as_fitted(rng, target, fits[0])
-        if target.vectors or (view.noncentering != first.noncentering).any():
+        changed = (view.noncentering != first.noncentering).any() or view.increments is not None
+        if target.vectors or changed:
             others = fit_rounds(rng, [change_view(view, fit, prior) for fit in fits], size)
             evaluations += sum(fit.evaluations for fit in fits)
             best = max(best, assess(rng, view, others), key=lambda each: each.overlap)
@@ -281,6 +286,7 @@ def assess(rng: np.random.Generator, view: View | FieldView, fits: list[Fit]) ->
         none,
         cell=view.target.cell,
         information=view.information,
+        increments=None if isinstance(view, FieldView) else view.increments,
     )
 
 

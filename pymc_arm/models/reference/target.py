@@ -24,7 +24,8 @@ from pymc_arm.models.graph.reuse import compile_batched
 from pymc_arm.models.noncentered import NODES
 from pymc_arm.models.noncentered import Level as ScalarLevel
 from pymc_arm.models.path import GenericPath
-from pymc_arm.models.reference.quantiles import find_quantiles
+from pymc_arm.models.reference.ordered import find_increments, join
+from pymc_arm.models.reference.quantiles import Quantiles, find_quantiles
 from pymc_arm.models.reference.triangular import find_triangular_rows
 from pymc_arm.models.reference.vectors import (
     Information,
@@ -79,6 +80,8 @@ class SharedTarget:
         )
         #: Those that are seen by the quantiles of their priors.
         self.quantiles = find_quantiles(path, self.kept)
+        #: Those that are increments of ordered vectors.
+        self.increments = find_increments(path, self.kept)
         #: Where the posterior is symmetric, the part that stands for all of it.
         self.cell: Cell | None = None
         #: Covariance factors that are seen by standard deviations and partial correlations.
@@ -88,15 +91,16 @@ class SharedTarget:
         self,
         noncentering: np.ndarray | None = None,
         information: tuple[Information, ...] | None = None,
+        increments: Quantiles | None = None,
     ) -> "View":
         """Return the target partly non-centred, by default not at all: the model's coordinates.
 
         With information about vectors these are seen as what is left given their parameters, and
-        covariance factors by their rows; without, both as they are.
+        covariance factors by their rows; without, both as they are. Increments of ordered vectors
+        are seen by maps, if there are any.
         """
-        return View(
-            self, np.zeros(self.dimension) if noncentering is None else noncentering, information
-        )
+        degree = np.zeros(self.dimension) if noncentering is None else noncentering
+        return View(self, degree, information, increments)
 
     def noncentered(self) -> "View":
         """Return the target with everything that is normal given others non-centred."""
@@ -201,6 +205,8 @@ class View:
         The degree of each coordinate, between 0 (centred) and 1, (dimension,).
     information
         Of each of the target's vectors; None where these and covariance factors are as they are.
+    increments
+        How increments of ordered vectors are seen, if not as they are.
     """
 
     def __init__(
@@ -208,8 +214,10 @@ class View:
         target: SharedTarget,
         noncentering: np.ndarray,
         information: tuple[Information, ...] | None = None,
+        increments: Quantiles | None = None,
     ) -> None:
         self.target, self.noncentering, self.information = target, noncentering, information
+        self.increments = increments
         #: The numbers of the levels that are seen in another way.
         self._active = [
             number
@@ -218,7 +226,7 @@ class View:
         ]
         given = zip(target.vectors, information or (), strict=information is not None)
         self._given = {id(level): data for level, data in given}
-        self._quantiles = target.quantiles
+        self._quantiles = join(target.quantiles, increments)
         self._rows = None if information is None else target.rows
         self._kept, self._width = target.kept, target.path.plan.layout.dimension
         self._all = len(self._kept) == self._width
@@ -270,7 +278,7 @@ class View:
         A rate of a vague prior has a tail that is 100 wide on one side, in units of the other. So
         do directions in which symmetric images of a mode follow.
         """
-        return self._quantiles is not None or self.target.cell is not None
+        return self.target.quantiles is not None or self.target.cell is not None
 
     def near_zero(self, rng: np.random.Generator, size: int, reach: float) -> np.ndarray:
         """Return points of the view that are near zero in unbounded coordinates, as Stan starts."""

@@ -1,7 +1,7 @@
 """The view in which a posterior is roundest, as particles or a mode tell.
 
-How far each normal coordinate is non-centred, and what the data say about normal vectors. Either
-may be anything: log Z stays what it is.
+How far each normal coordinate is non-centred, what the data say about normal vectors, and how
+increments of ordered ones are seen. All may be anything: log Z stays what it is.
 """
 
 from dataclasses import replace
@@ -14,6 +14,7 @@ from pymc_arm.models.reference.information import find_information
 from pymc_arm.models.reference.laplace import Laplace, laplace
 from pymc_arm.models.reference.mixture import Fit
 from pymc_arm.models.reference.modes import find_modes, prior_spread
+from pymc_arm.models.reference.ordered import see_increments
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.vectors import Information
 
@@ -50,7 +51,9 @@ def look_at_vectors(
     """
     target = view.target
     known = view.to_model(np.array([each.mean for each in modes]))[0]
-    informed = target.view(view.noncentering, find_information(target, known[:1], rng))
+    informed = target.view(
+        view.noncentering, find_information(target, known[:1], rng), view.increments
+    )
     points = np.concatenate([known, prior])
     found = find_modes(rng, informed, points, center, scale, len(known) + STARTS)
     return informed, *found
@@ -59,11 +62,12 @@ def look_at_vectors(
 def see_as_fitted(rng: np.random.Generator, target: SharedTarget, fit: Fit) -> View:
     """Return the view that particles of another one suggest."""
     noncentering, information = find_noncentering(target, fit), tuple[Information, ...]()
-    if target.vectors:
-        chart = fit.chart
+    increments, chart = None, fit.chart
+    if target.vectors or len(target.increments):
         points = chart.view.to_model(chart.to_view(rng.permutation(fit.points)))[0]
-        information = find_information(target, points, rng)
-    return target.view(noncentering, information)
+        information = find_information(target, points, rng) if target.vectors else ()
+        increments = see_increments(target.increments, points)
+    return target.view(noncentering, information, increments)
 
 
 def find_noncentering(target: SharedTarget, fit: Fit) -> np.ndarray:

@@ -107,9 +107,10 @@ def sample(
     allocation, budget
         See :func:`sample_path`.
     refine
-        Whether to estimate log Z a second time, by a bridge to a fitted density, and to search for
-        modes. ``"auto"`` does so where no two discrete variables depend on each other, and reports
-        the second estimate wherever it passes its checks.
+        Whether to estimate log Z a second time, by a bridge to a fitted density. ``"auto"`` does so
+        where no two discrete variables depend on each other, and reports the second estimate
+        wherever it passes its checks. Modes are searched for in any case; without a second
+        estimate those that were missed are reported, and not repaired.
     target_se
         Go on adding chains until the standard error of log Z is below this.
     time_limit

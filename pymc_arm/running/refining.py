@@ -39,11 +39,17 @@ CROWDED = 0.9
 
 
 def refine_run(
-    path: Path, chains: list[Chain], generators: Sequence[np.random.Generator], workers: int
+    path: Path,
+    chains: list[Chain],
+    generators: Sequence[np.random.Generator],
+    workers: int,
+    *,
+    bridged: bool = True,
 ) -> tuple[list[Chain], dict[str, Any]]:
-    """Add a bridge estimate to each chain, if the path has a continuous space for it.
+    """Look for modes, and add a bridge to each chain, if the path has a continuous space for it.
 
-    Returns the chains, and what a search for modes has found.
+    Returns the chains, and what the search has found. Without bridges a mode that particles have
+    missed is reported, and not repaired.
     """
     if any(chain.particles is None for chain in chains):
         return chains, {}
@@ -62,6 +68,8 @@ def refine_run(
     searched = isinstance(path, Ladder) and path.searched
     modes = [] if searched else _search(path, spaces[0], clouds, log_evidence)
     found: dict[str, Any] = {"modes_found": 1} if searched else {}
+    if not bridged:
+        return chains, describe_modes(modes, ()) | found
     if _needs_no_fit(path, chains, clouds[0]) and not any(s.missed for s in modes):
         assert isinstance(path, Ladder)
         bridges = _over_the_steps(path, chains)
@@ -154,7 +162,7 @@ def describe_modes(modes: Sequence[Mode], bridges: Sequence[Bridge]) -> dict[str
     if not missed:
         return found
     shares = np.array([bridge.modes_share for bridge in bridges])
-    if np.isnan(shares).any() or len(modes) >= CROWDED * MOST_MODES:
+    if not len(shares) or np.isnan(shares).any() or len(modes) >= CROWDED * MOST_MODES:
         worst = max(missed, key=lambda mode: mode.log_mass)
         return found | {
             "missed_log_mass": worst.log_mass,

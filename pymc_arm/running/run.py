@@ -142,13 +142,17 @@ class PathRun:
             raise time_limit_error(options)
         self._refined, self._searched = self._finished, {}
         interrupted = failed = late = False
-        if options.refine and not self._late():
+        if not self._late():
             with one_blas_thread():
                 generators = self._spare.spawn(len(self._finished))
                 try:
                     with keep_deadline(self._deadline):
                         self._refined, self._searched = refine_run(
-                            self._path, self._finished, generators, self._workers
+                            self._path,
+                            self._finished,
+                            generators,
+                            self._workers,
+                            bridged=bool(options.refine),
                         )
                 except KeyboardInterrupt:
                     interrupted = True

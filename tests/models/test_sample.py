@@ -149,6 +149,21 @@ def test_refined_estimate_is_the_better_one() -> None:
     assert "refine_log_marginal_likelihood" not in plain
 
 
+@pytest.mark.filterwarnings("ignore::pymc_arm.TrustWarning")
+@pytest.mark.parametrize("height", [0.0, 3e5])
+def test_a_missed_mode_is_reported_without_refining(height) -> None:
+    """Of the two modes the far one holds nearly everything, or there is none."""
+    with pm.Model() as model:
+        theta = pm.Normal("theta", 0.0, 2.0)
+        far = pt.log(height) + pm.logp(pm.Normal.dist(9.5, 0.1), theta)
+        near = pm.logp(pm.Normal.dist(-1.0, 0.6), theta)
+        pm.Potential("likelihood", pt.logaddexp(near, far) if height else near)
+    attributes = quick(model, start="prior", refine=False, random_seed=1).attrs
+    assert attributes["estimate"] == "explore"
+    assert attributes["verdict"] == ("failed" if height else "ok")
+    assert ("There is a mode" in attributes["verdict_reasons"]) == bool(height)
+
+
 def test_one_chain_predicts_its_error() -> None:
     attributes = quick(schools(), chains=1).attrs
     assert 0 < attributes["log_marginal_likelihood_se"] < 0.3

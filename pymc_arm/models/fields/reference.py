@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pymc_arm.algorithm.resampling import effective_share, log_mean_exp
 from pymc_arm.errors import PathError
 from pymc_arm.estimation.convergence import pareto_k
 from pymc_arm.models.fields.choose import FEWEST
@@ -37,7 +38,8 @@ FREEDOM, FIELD_FREEDOM, PER_DIMENSION = 8.0, 200.0, 8.0
 # this share of its distance. Without, log Z of a random walk with noise of unknown scale was 0.02
 # low, two of its errors, in one run of three.
 TAIL_SHARE, WIDTH = 0.03, 0.35
-# Draws of q, values without gradients, that tell how heavy the tail of their weights is.
+# Draws of q, values without gradients, that tell how many of them are effective, and how heavy the
+# tail of their weights is.
 TAIL_DRAWS = 4000
 
 
@@ -86,18 +88,19 @@ def fit_field_reference(
             raise PathError("The reference that was fitted does not meet the posterior.")
         draws = best.density.draw(rng, TAIL_DRAWS)
         ratio = best.chart.log_density(draws) - best.density(draws)[0]
+        ratio = np.where(np.isnan(ratio), -np.inf, ratio)
         return Reference(
             view.noncentering,
             best.chart.center,
             best.chart.factor,
             best.density,
-            best.overlap,
-            best.log_evidence,
+            effective_share(ratio),
+            float(log_mean_exp(ratio)),
             evaluations,
             1,
             np.zeros(0, dtype=int),
             field=view.map,
-            tail=pareto_k(np.where(np.isnan(ratio), -np.inf, ratio)),
+            tail=pareto_k(ratio),
         )
 
 

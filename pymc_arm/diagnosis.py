@@ -170,6 +170,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
         given=_read_given(attributes, number, refined),
         update=_read_update(attributes, number),
         flat=() if summary is None else summary.flat,
+        endless=() if summary is None else summary.endless,
         unfinished="" if summary is None else _unfinished(summary, number),
     )
 

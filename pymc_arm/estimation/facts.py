@@ -58,6 +58,8 @@ class Facts:
         What is known of an update of an earlier result, if it was one.
     flat
         Data whose density is the same wherever the run has looked.
+    endless
+        Coordinates along which the density has no finite integral.
     unfinished
         A sentence about a limit that ended the run early, or "".
     steps
@@ -95,6 +97,7 @@ class Facts:
     given: GivenDraws | None = None
     update: UpdateFacts | None = None
     flat: tuple[str, ...] = ()
+    endless: tuple[str, ...] = ()
     unfinished: str = ""
 
     @property

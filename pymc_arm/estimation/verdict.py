@@ -91,7 +91,8 @@ class Report:
 def judge(facts: Facts) -> Report:
     """Return the verdict on a run."""
     if not np.isfinite(facts.evidence.log_evidence):
-        return Report("failed", (_nothing_left(facts),))
+        endless = _endless(facts)
+        return Report("failed", (_nothing_left(facts) if endless is None else endless[0],))
     found = _find_reasons(facts)
     reasons = tuple(reason for reason, _ in (f for f in found if f is not None))
     failed = any(severe for _, severe in (f for f in found if f is not None))
@@ -143,6 +144,7 @@ def _find_reasons(facts: Facts) -> list[Found]:
     """Return what the checks say: of the run, if there was one, and of draws that were given."""
     explored = facts.given is None or not facts.given.bridged
     found = [
+        _endless(facts),
         _disagreement(facts),
         _spread(facts),
         _rough_exploring(facts),
@@ -375,3 +377,18 @@ def _flat(facts: Facts) -> Found:
         variables=facts.flat,
     )
     return reason, False
+
+
+def _endless(facts: Facts) -> Found:
+    if not facts.endless:
+        return None
+    names = ", ".join(facts.endless[:5]) + (" and others" if len(facts.endless) > 5 else "")
+    reason = Reason(
+        "endless",
+        "The density has no finite integral: the likelihood or a potential grows without bound "
+        f"along {names}, and the prior does not fall as fast.",
+        "log Z is infinite, and there is no posterior. Where a model fits its data exactly, give "
+        "scales a prior without mass near zero; otherwise check the potential.",
+        variables=facts.endless,
+    )
+    return reason, True

@@ -29,6 +29,7 @@ from pymc_arm.models.checks import (
 )
 from pymc_arm.models.density import Density, LogDensity
 from pymc_arm.models.elimination import Elimination, Marginalize, eliminate
+from pymc_arm.models.endless import find_endless
 from pymc_arm.models.normalizer import check_normalizers
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.plan import Plan, make_plan
@@ -133,9 +134,11 @@ class ModelPath(GenericPath):
     def along(self, model: pm.Model, plan: Plan) -> "ModelPath":
         """Return the path of the same model along another plan."""
         rest = model if self._barren is None else self._barren.rest
-        return ModelPath(
+        path = ModelPath(
             rest, self.corrections, plan, self.density, self.prior, *self._planned_with
         )
+        path.flat, path.endless = self.flat, self.endless
+        return path
 
     def posterior(self, rng: np.random.Generator, particles: np.ndarray) -> dict[str, np.ndarray]:
         """Return draws of all free variables and deterministics.
@@ -274,4 +277,5 @@ def _compile(
         plan = replace(plan, notes=(barren.note, *plan.notes))
     path = ModelPath(model, corrections, plan, *left, barren=barren)
     path.flat = tuple(find_flat(x, density, scopes, draws))
+    path.endless = find_endless(model, layout, density, supports, draws)
     return path

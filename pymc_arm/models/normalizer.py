@@ -21,7 +21,7 @@ from pymc_arm.models.density import LogDensity
 from pymc_arm.models.support import Support
 from pymc_arm.models.terms import Layout, VariableSlice
 
-__all__ = ["check_normalizers"]
+__all__ = ["check_normalizers", "is_of_a_user"]
 
 # Constants smaller than this, in nats, are not told from the error of the bridge.
 NEGLIGIBLE = 0.1
@@ -37,7 +37,7 @@ def check_normalizers(
 ) -> None:
     """Warn of each distribution of a user's whose log-density lacks a constant."""
     for number, (rv, slot) in enumerate(zip(model.free_RVs, layout.slots, strict=True)):
-        if not _is_of_a_user(rv) or not 0 < slot.size <= LARGEST_BLOCK:
+        if not is_of_a_user(rv) or not 0 < slot.size <= LARGEST_BLOCK:
             continue
         weights = np.zeros(density.count)
         weights[density.offsets[number] : density.offsets[number + 1]] = 1.0
@@ -57,7 +57,7 @@ def check_normalizers(
             )
 
 
-def _is_of_a_user(rv: TensorVariable) -> bool:
+def is_of_a_user(rv: TensorVariable) -> bool:
     """Whether a distribution is not one of PyMC's own, whose densities are known."""
     operation = type(rv.owner.op)
     theirs = operation.__module__.startswith(("pymc.", "pytensor.", "pymc_arm."))

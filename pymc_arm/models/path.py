@@ -60,6 +60,8 @@ class GenericPath(Path):
     _repeats = LARGEST_REPEATS
     #: Data whose density depends on variables, but is the same wherever the path has looked.
     flat: tuple[str, ...] = ()
+    #: Coordinates along which the density has no finite integral.
+    endless: tuple[str, ...] = ()
 
     def __init__(
         self,

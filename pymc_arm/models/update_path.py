@@ -74,7 +74,7 @@ class UpdatePath(TwoDensities, ModelPath):
     ) -> None:
         supports, draws = path._planned_with[:2]
         GenericPath.__init__(self, plan, density, path.prior, supports, draws, path.log_normalizer)
-        self.flat, self.corrections = path.flat, path.corrections
+        self.flat, self.endless, self.corrections = path.flat, path.endless, path.corrections
         self.elimination, self._barren = None, None
         self._to_model = path._to_model
         self.last = Position(1)

@@ -196,6 +196,7 @@ def summarize_parts(path: Path, given: Given, parts: Sequence[Part], **own: Any)
         complete=True,
         chains_started=len(parts),
         flat=tuple(getattr(path, "flat", ())),
+        endless=tuple(getattr(path, "endless", ())),
         dimension=given.points.shape[2],
         fewest_particles=0,
         start="draws",

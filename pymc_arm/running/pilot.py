@@ -70,6 +70,11 @@ class ReplayedPath(Path):
         """Data whose density is the same wherever the path has looked."""
         return tuple(getattr(self.path, "flat", ()))
 
+    @property
+    def endless(self) -> tuple[str, ...]:
+        """Coordinates along which the density has no finite integral."""
+        return tuple(getattr(self.path, "endless", ()))
+
     def prepare(self) -> None:
         """Compile what the path needs."""
         if isinstance(self.path, Preparable):

@@ -232,6 +232,7 @@ class PathRun:
             complete=self._ended_by in ("chains", "target_se"),
             chains_started=self._requested,
             flat=tuple(getattr(path, "flat", ())),
+            endless=tuple(getattr(path, "endless", ())),
             dimension=dimension,
             # The metric of a path from q is that of q, and of gradients.
             fewest_particles=0 if isinstance(path, Ladder) else 2 * (dimension or 0),

@@ -22,9 +22,10 @@ ALWAYS = ("target_se", "time_limit")
 class RunSummary:
     """How a run was made, what ended it, and what is known of its draws and modes.
 
-    ``flat`` are data whose density is the same wherever the run has looked. ``draws_from`` says
-    whether draws were made through q or are particles, ``independent_draws`` how many independent
-    ones they are worth, and ``explore_r_hat`` how well the chains had agreed before that.
+    ``flat`` are data whose density is the same wherever the run has looked, and ``endless`` the
+    coordinates along which it has no finite integral. ``draws_from`` says whether draws were made
+    through q or are particles, ``independent_draws`` how many independent ones they are worth, and
+    ``explore_r_hat`` how well the chains had agreed before that.
     ``missed_log_mass`` and the shares tell of a mode that the particles have missed, and
     ``repaired_share`` of modes that they have missed and q has found. ``modes_log_evidence``
     is log Z by a mixture of the modes that were found, where that is known. ``unseen_share`` and
@@ -49,6 +50,7 @@ class RunSummary:
     complete: bool
     chains_started: int
     flat: tuple[str, ...] = ()
+    endless: tuple[str, ...] = ()
     dimension: int | None = None
     fewest_particles: int | None = None
     draws_from: str | None = None

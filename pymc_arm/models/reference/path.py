@@ -128,7 +128,7 @@ class ReferencePath(Path):
         self, path: GenericPath, reference: Reference, target: SharedTarget | None = None
     ) -> None:
         self.reference, self._path = reference, path
-        self.flat, self.rounding = path.flat, path.rounding
+        self.flat, self.endless, self.rounding = path.flat, path.endless, path.rounding
         path.density.gradient.available()
         target = reference.target(path) if target is None else target
         target.cell = reference.cell

@@ -30,8 +30,9 @@ from pymc_arm.models.elimination import Marginalize
 from pymc_arm.models.identity import model_identity
 from pymc_arm.models.prior import with_deterministics
 from pymc_arm.models.reference import (
+    ChartPath,
+    ChartRecipe,
     ReferencePath,
-    ReferenceRecipe,
     check_reference,
     start_model,
 )
@@ -198,14 +199,14 @@ class ModelCall:
 
     def _check_sums(self, outcome: Outcome) -> str:
         """Return what is wrong with sums over discrete variables where the posterior is."""
-        path = self._path.model_path if isinstance(self._path, ReferencePath) else self._path
+        path = self._path.model_path if isinstance(self._path, ChartPath) else self._path
         if not isinstance(path, ModelPath) or path.elimination is None:
             return ""
         alive = [chain.particles for chain in outcome.chains if chain.draws]
         if not alive:
             return ""
         particles = alive[0]
-        if isinstance(self._path, ReferencePath):
+        if isinstance(self._path, ChartPath):
             particles = self._path.model_points(np.random.default_rng(0), particles)
         return path.elimination.check(particles)
 
@@ -213,9 +214,10 @@ class ModelCall:
         with COMPILING:
             self._path = path = recipe()
         self._recorded = {"family": "generic" if self._family is None else self._family.name}
-        compiled = path.model_path if isinstance(path, ReferencePath) else path
+        compiled = path.model_path if isinstance(path, ChartPath) else path
         if isinstance(compiled, ModelPath):
-            self._recorded["start"] = "prior" if path is compiled else "reference"
+            from_q = isinstance(path, ReferencePath)
+            self._recorded["start"] = "reference" if from_q else "prior"
             if isinstance(path, ReferencePath) and path.reference.cell is not None:
                 self._recorded["symmetries"] = path.reference.cell.describe()
             self._recorded |= compiled.describe_model()
@@ -235,9 +237,10 @@ class ModelCall:
 
     def _elsewhere(self, recipe: Callable[..., Path], path: Path) -> Callable[[], Path]:
         """Return what makes the path in another process: a reference is not fitted twice."""
-        if not isinstance(path, ReferencePath):
+        if not isinstance(path, ChartPath):
             return recipe
-        return ReferenceRecipe(functools.partial(recipe, start="prior"), path.reference)
+        reference = path.reference if isinstance(path, ReferencePath) else None
+        return ChartRecipe(functools.partial(recipe, start="prior"), reference)
 
     def finish(self, outcome: Outcome) -> Any:
         """Return the result of the run."""

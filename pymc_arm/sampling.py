@@ -22,7 +22,7 @@ from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.elimination import Marginalize
 from pymc_arm.models.plan import FamilyPlan, Plan
 from pymc_arm.models.reference import (
-    ReferencePath,
+    ChartPath,
     start_model,
 )
 from pymc_arm.results import make_inference_tree
@@ -242,7 +242,7 @@ def plan(
     if chosen is not None:
         return FamilyPlan(chosen.name, answers[chosen.name].reason)
     choice = start_model(model, start=start, order=order, backend=backend, marginalize=marginalize)
-    path = choice.path.model_path if isinstance(choice.path, ReferencePath) else choice.path
+    path = choice.path.model_path if isinstance(choice.path, ChartPath) else choice.path
     assert isinstance(path, ModelPath)
     made = path.plan
     reasons = tuple(f"not {name}: {match.reason}" for name, match in answers.items())

@@ -15,7 +15,7 @@ from pymc_arm.models.graph.partial_evaluation import GroupedProgram, partial_eva
 from pymc_arm.models.graph.program import Program, Rewrites
 from pymc_arm.models.terms import TermBlock
 
-__all__ = ["Density", "GradientOfTerms", "LogDensity", "name_term"]
+__all__ = ["Density", "GradientOfTerms", "LogDensity", "likelihood_powers", "name_term"]
 
 # Elements of the largest array evaluated at once: small enough that the arrays of one operation
 # stay in the cache, large enough that the cost of a call, some hundred microseconds, does not show.
@@ -356,6 +356,12 @@ def _add(
             done += width
     total[np.isnan(total)] = -np.inf
     return total
+
+
+def likelihood_powers(density: Density) -> np.ndarray:
+    """Return one for each term of data and potentials, and zero for those of priors."""
+    own = [float(block.kind != "prior") for block in density.blocks]
+    return np.repeat(own, density.sizes)
 
 
 def name_term(density: Density, row: int) -> str:

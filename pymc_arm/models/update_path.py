@@ -18,7 +18,7 @@ from pymc_arm.models.joined import JoinedDensity
 from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
 from pymc_arm.models.plan import Plan, Step
 from pymc_arm.models.position import Position
-from pymc_arm.models.reference.path import ChartSpace
+from pymc_arm.models.reference.chart_path import ChartSpace
 
 __all__ = ["TwoDensities", "UpdatePath", "path_from_model", "path_from_rows", "powers"]
 

@@ -19,17 +19,19 @@ from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.elimination import Marginalize
 from pymc_arm.models.fields.choose import FEWEST
 from pymc_arm.models.fields.reference import fit_field_reference
-from pymc_arm.models.path import GenericPath
+from pymc_arm.models.path import SMALLEST_SCORE, GenericPath
+from pymc_arm.models.reference.chart_path import ChartPath
 from pymc_arm.models.reference.closed_forms import ConjugateTarget, find_conjugate
 from pymc_arm.models.reference.collapsed import CollapsedTarget
 from pymc_arm.models.reference.fit import Reference, fit_reference
+from pymc_arm.models.reference.from_prior import PriorPath
 from pymc_arm.models.reference.groups import GroupTarget, find_groups
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.models.reference.quantiles import find_quantiles
 from pymc_arm.models.reference.simplexes import SimplexTarget, find_simplexes
 from pymc_arm.models.reference.target import SharedTarget
 
-__all__ = ["Choice", "ReferenceRecipe", "choose_path", "start_model"]
+__all__ = ["ChartRecipe", "Choice", "choose_path", "start_model"]
 
 # Terms times dimension, up to which the prior is the start: it needs no gradient, whose compilation
 # takes a second or two. Golf putts (3 variables, 31 rows: 111) took 53 CPU seconds from the prior
@@ -56,6 +58,11 @@ COSTLY_GROUPS, BETTER_THAN_GROUPS = 100, 0.5
 # coordinates is tried too: they may be what makes the posterior narrow for some parameters. Four
 # groups with correlated slopes: 10 %, and log Z 0.15 low with divergent trajectories.
 POOR, FEWEST_OF_FIELD = 0.3, 3
+# In more dimensions than this, with fewer observations than this for each, no density of all
+# coordinates is fitted. Particles are too few for a covariance there, so that matrices of second
+# derivatives take its place, and data that tell little leave most of them as the prior has them. (A
+# horseshoe of 3075 coordinates and 54 patients: fitting took over 70 CPU seconds, to no avail.)
+MANY, FEW_OBSERVATIONS = 600, 0.5
 
 
 _chosen: WeakKeyDictionary[GenericPath, "Choice"] = WeakKeyDictionary()
@@ -70,15 +77,19 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ReferenceRecipe:
-    """Makes the path from a reference anew in another process, without fitting it again."""
+class ChartRecipe:
+    """Makes a path in a chart anew in another process, without fitting a reference again.
+
+    Without a reference it is the path from the prior.
+    """
 
     recipe: Callable[[], Any]
-    reference: Reference
+    reference: Reference | None
 
-    def __call__(self) -> ReferencePath:
+    def __call__(self) -> ChartPath:
         """Return the path."""
-        return ReferencePath(self.recipe(), self.reference)
+        path = self.recipe()
+        return PriorPath(path) if self.reference is None else ReferencePath(path, self.reference)
 
 
 def start_model(
@@ -154,15 +165,37 @@ def choose_path(path: GenericPath, rng: np.random.Generator | None = None) -> Ch
     try:
         reference, target = _fit(path, rng)
     except (PathError, np.linalg.LinAlgError) as error:
-        return Choice(path, f"starts at the prior: no reference could be fitted ({error})")
+        return _from_prior(path, f"no reference could be fitted ({error})")
     least = SMALLEST_OVERLAP if reference.cell is None else SMALLEST_OVERLAP_IN_CELL
     if reference.overlap < least:
         reason = f"only {reference.overlap:.1e} of the draws of the reference are effective"
-        return Choice(path, f"starts at the prior: {reason}", reference)
+        return _from_prior(path, reason, reference)
     if reference.crowded:
-        reason = f"the posterior has more than {reference.modes} modes"
-        return Choice(path, f"starts at the prior: {reason}", reference)
+        return _from_prior(path, f"the posterior has more than {reference.modes} modes", reference)
     return Choice(ReferencePath(path, reference, target), _describe(reference), reference)
+
+
+def _told_little(path: GenericPath) -> bool:
+    """Whether there are too many coordinates, and too few data, for a fit to be worth its time."""
+    dimension, density = path.plan.layout.dimension, path.density
+    potentials = any(block.kind == "potential" for block in density.blocks)
+    few = density.observations.sum() < FEW_OBSERVATIONS * dimension
+    return _at_once(path) and dimension > MANY and few and not potentials
+
+
+def _from_prior(path: GenericPath, reason: str, reference: Reference | None = None) -> Choice:
+    """Return the prior as the start, where no reference will do."""
+    own = PriorPath(path) if _at_once(path) else path
+    return Choice(own, f"starts at the prior: {reason}", reference)
+
+
+def _at_once(path: GenericPath) -> bool:
+    """Whether all data come in together, for many coordinates, and prior draws are exact.
+
+    Those of a part of the prior are not, as the density is written.
+    """
+    many = path.plan.layout.dimension >= SMALLEST_SCORE
+    return many and len(path.plan.steps) == 1 and not path.prior.integrated
 
 
 def _fit(
@@ -181,6 +214,8 @@ def _fit(
         return found
     if field is not None and field.overlap > FIELD_OVERLAP:
         return field, shared
+    if field is None and _told_little(path):
+        raise PathError("there are few observations for that many coordinates")
     try:
         reference = fit_reference(path, rng, target=shared)
     except (PathError, np.linalg.LinAlgError):

@@ -17,11 +17,12 @@ from pymc_arm.estimation.spaces import RefinementSpace
 from pymc_arm.models.fields.choose import FEWEST, find_field
 from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.path import GenericPath
+from pymc_arm.models.reference.chart_path import ChartSpace
 from pymc_arm.models.reference.choose import FIELD_OVERLAP
 from pymc_arm.models.reference.density import Chart, ProductDensity, StudentMixture
 from pymc_arm.models.reference.fit import Reference, assess
 from pymc_arm.models.reference.mixture import Fit, fit_chart, freedom_of
-from pymc_arm.models.reference.path import ChartSpace, ReferencePath
+from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.models.reference.target import SharedTarget, View
 from pymc_arm.models.reference.views import see_as_fitted
 from pymc_arm.running.processors import one_blas_thread

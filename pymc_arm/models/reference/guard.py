@@ -21,6 +21,7 @@ import numpy as np
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.resampling import log_mean_exp
 from pymc_arm.estimation.estimate import Evidence
+from pymc_arm.models.density import likelihood_powers
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.running.processors import one_blas_thread
@@ -142,10 +143,6 @@ def _prior_estimate(path: GenericPath, rng: np.random.Generator) -> float:
     if path.prior.integrated:
         return -np.inf
     draws = path.plan.layout.ravel(path.prior.draw(rng, PRIOR_DRAWS), PRIOR_DRAWS)
-    density = path.density
-    weights = np.ones(density.count)
-    for number, block in enumerate(density.blocks):
-        if block.kind == "prior":
-            weights[density.offsets[number] : density.offsets[number + 1]] = 0.0
-    values = density.sum(draws[np.isfinite(draws).all(axis=1)], weights)
+    powers = likelihood_powers(path.density)
+    values = path.density.sum(draws[np.isfinite(draws).all(axis=1)], powers)
     return float(log_mean_exp(values)) + path.prior.log_mass if len(values) else -np.inf

@@ -137,6 +137,7 @@ def move(
     points: np.ndarray,
     most: int = MOST_SWEEPS,
     retries: int = RETRIES,
+    told: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Sweeps:
     """Move points by trajectories that leave the target invariant.
 
@@ -152,8 +153,12 @@ def move(
         The largest number of sweeps.
     retries
         How often a trajectory that is lost is followed anew.
+    told
+        What is to be forgotten besides the log-density, as a function of points, (size, columns);
+        by default all coordinates.
     """
     size, dimension = points.shape
+    begun = points if told is None else told(points)
     start = state = _State(points, *target(points))
     metrics = fit_metrics(rng, *state)
     step, length = STEP * dimension**-0.25, np.pi / 2
@@ -164,7 +169,8 @@ def move(
         evaluations += followed.evaluations
         rate, latest = followed.rate, memory
         rates.append(rate)
-        memory = correlation_with_start(*start[:2], *state[:2])
+        reached = state.points if told is None else told(state.points)
+        memory = correlation_with_start(begun, start.values, reached, state.values)
         if number >= FEWEST_SWEEPS and memory <= MAX_AUTOCORRELATION + 4 / np.sqrt(size):
             break
         # At a rate near zero the step is five times too long or more; near the aim it hardly moves.

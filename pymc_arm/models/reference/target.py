@@ -58,7 +58,8 @@ class SharedTarget:
         everything = np.arange(path.plan.layout.dimension)
         self.kept = everything if kept is None else kept
         self.dimension = len(self.kept)
-        self._ones = np.ones(path.density.count)
+        #: The power of each term of the density in values and gradients.
+        self.powers = np.ones(path.density.count)
         gone = np.setdiff1d(everything, self.kept)
         innovations = path._innovations if not len(gone) else path._innovations.select(self.kept)
         #: Normal coordinates, by level; none whose mean or scale hangs on what is integrated.
@@ -128,7 +129,7 @@ class SharedTarget:
         Where there is no gradient (it comes as zero; far from the data, logits overflow) the
         density counts as zero.
         """
-        values, gradients = self.path.density.gradient(points, self._ones)
+        values, gradients = self.path.density.gradient(points, self.powers)
         wrong = ~gradients.any(axis=1) | ~(values < np.inf)
         values[wrong], gradients[wrong] = -np.inf, 0.0
         return values + self.path.log_normalizer, gradients

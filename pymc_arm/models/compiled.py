@@ -34,6 +34,7 @@ from pymc_arm.models.normalizer import check_normalizers
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.plan import Plan, make_plan
 from pymc_arm.models.prior import Prior, PriorSampler, batched_function
+from pymc_arm.models.rounding import keep_inside
 from pymc_arm.models.scopes import find_scopes
 from pymc_arm.models.support import Support, find_supports
 from pymc_arm.models.terms import Layout, build_terms
@@ -69,7 +70,8 @@ class ToModel:
         self._values = [model.rvs_to_values[rv] for rv in model.free_RVs]
         #: Of what is returned; none where nothing is free.
         self.names = [variable.name for variable in outputs] if self._values else []
-        self._function = batched_function(self._values, outputs) if self._values else None
+        graphs = keep_inside(outputs, model, self._values)
+        self._function = batched_function(self._values, graphs) if self._values else None
 
     def __call__(self, layout: Layout, particles: np.ndarray) -> dict[str, np.ndarray]:
         """Return an array (size, ...) for each name."""

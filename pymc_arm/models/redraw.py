@@ -31,6 +31,7 @@ from pytensor.tensor.type_other import NoneTypeT
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.models.autoregression import normal_parameters
+from pymc_arm.models.rounding import inner_range
 
 __all__ = ["Redraw", "redraw"]
 
@@ -138,7 +139,8 @@ def _transformed(
     transform: Transform,
     random: tuple[TensorVariable, ...],
 ) -> Redraw:
-    return Redraw(value, transform.backward(value, *node.inputs), random)
+    inside = pt.clip(value, *inner_range(transform))
+    return Redraw(value, transform.backward(inside, *node.inputs), random)
 
 
 def _size(node: Apply) -> Variable | None:

@@ -39,6 +39,7 @@ from pymc_arm.models.graph.precision import widen
 from pymc_arm.models.log_densities import log_densities
 from pymc_arm.models.partly_missing import StandIn, is_partly_missing, over_stand_in
 from pymc_arm.models.prior import INTERPRETED
+from pymc_arm.models.rounding import keep_inside
 from pymc_arm.models.stable import stabilize
 
 __all__ = ["Layout", "TermBlock", "VariableSlice", "build_terms", "count_terms"]
@@ -193,6 +194,7 @@ def build_terms(
         parts.extend(ravelled)
         counts.append(len(ravelled))
 
+    parts = keep_inside(parts, model, [model.rvs_to_values[rv] for rv in model.free_RVs])
     x = pt.tensor("x", dtype="float64", shape=(layout.dimension,))
     replacements = {}
     for slot, rv in zip(layout.slots, model.free_RVs, strict=True):

@@ -27,8 +27,8 @@ from pymc_arm.errors import ArmWarning, TimeLimitError, callers_level
 from pymc_arm.families.registry import find_family
 from pymc_arm.models.compiled import ModelPath
 from pymc_arm.models.elimination import Marginalize
+from pymc_arm.models.functions_of_draws import with_deterministics
 from pymc_arm.models.identity import model_identity
-from pymc_arm.models.prior import with_deterministics
 from pymc_arm.models.reference import (
     ChartPath,
     ChartRecipe,

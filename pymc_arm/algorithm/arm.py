@@ -20,7 +20,7 @@ in the code             in the paper
 ======================  ==========================================================================
 
 What is known of a step besides, for plots and diagnostics, follows from what it did:
-:class:`pymc_arm.algorithm.state.StepRecord`.
+:class:`pymc_arm.algorithm.record.StepRecord`.
 """
 
 import warnings
@@ -31,9 +31,10 @@ import numpy as np
 
 from pymc_arm.algorithm.generators import Generator, Transition, anticipate, reseed
 from pymc_arm.algorithm.path import Path
+from pymc_arm.algorithm.record import StepRecord
 from pymc_arm.algorithm.resampling import SCHEMES, log_sum_exp, normalize
 from pymc_arm.algorithm.settings import Settings
-from pymc_arm.algorithm.state import Batch, Info, ParticleSet, Run, State, StepRecord
+from pymc_arm.algorithm.state import Batch, Info, ParticleSet, Run, State
 from pymc_arm.arguments import check_count
 from pymc_arm.errors import PathError, ZeroEvidenceWarning
 

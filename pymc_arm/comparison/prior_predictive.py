@@ -11,9 +11,10 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.errors import ModelError
+from pymc_arm.models.functions_of_draws import batched_function
 from pymc_arm.models.graph.reuse import exchangeable
 from pymc_arm.models.graph_sampler import GraphSampler
-from pymc_arm.models.prior import PriorSampler, batched_function
+from pymc_arm.models.prior import PriorSampler
 
 __all__ = ["PriorPredictive", "check_comparable", "observe"]
 

@@ -28,9 +28,9 @@ from pymc_arm.comparison.reading import read_attributes
 from pymc_arm.errors import DrawsError, TrustWarning, callers_level
 from pymc_arm.estimation.convergence import effective_sizes
 from pymc_arm.models.compiled import ModelPath, compile_model
+from pymc_arm.models.functions_of_draws import function_of_draws
 from pymc_arm.models.given_data import check_data
 from pymc_arm.models.given_draws import read_draws
-from pymc_arm.models.prior import function_of_draws
 from pymc_arm.results import Evidence, summarize
 
 __all__ = ["SavageDickey", "independent_draws", "savage_dickey"]

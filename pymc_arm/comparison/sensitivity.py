@@ -16,7 +16,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import InferenceTree, get_group, unwrap_model
 from pymc_arm.algorithm.resampling import effective_sample_size, log_mean_exp
-from pymc_arm.models.prior import function_of_draws
+from pymc_arm.models.functions_of_draws import function_of_draws
 
 __all__ = ["find_center", "sensitivity"]
 

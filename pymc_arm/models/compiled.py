@@ -30,10 +30,11 @@ from pymc_arm.models.checks import (
 from pymc_arm.models.density import Density, LogDensity
 from pymc_arm.models.elimination import Elimination, Marginalize, eliminate
 from pymc_arm.models.endless import find_endless
+from pymc_arm.models.functions_of_draws import batched_function
 from pymc_arm.models.normalizer import check_normalizers
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.plan import Plan, make_plan
-from pymc_arm.models.prior import Prior, PriorSampler, batched_function
+from pymc_arm.models.prior import Prior, PriorSampler
 from pymc_arm.models.rounding import keep_inside
 from pymc_arm.models.scopes import find_scopes
 from pymc_arm.models.support import Support, find_supports

@@ -16,7 +16,7 @@ import xarray as xr
 from pymc_arm._compat import COMPILING, coords_and_dims
 from pymc_arm.errors import DrawsError
 from pymc_arm.models.density import Density, name_term
-from pymc_arm.models.prior import function_of_draws
+from pymc_arm.models.functions_of_draws import function_of_draws
 from pymc_arm.models.terms import Layout
 from pymc_arm.models.transforms import name_transform
 

@@ -80,7 +80,7 @@ class NonCentered:
         known[:, self.coordinates] = 0.0
         with np.errstate(all="ignore"):  # where there is no m and s, points are not numbers
             for level in self._levels:
-                mean, scale = self._normal(level, known)
+                mean, scale = self.normal(level, known)
                 given = points[:, level.coordinates]
                 found = mean + scale * given if inverse else (given - mean) / scale
                 result[:, level.coordinates] = found
@@ -88,7 +88,7 @@ class NonCentered:
                 log_scale += np.log(scale).sum(axis=1)
         return result, log_scale
 
-    def _normal(self, level: Level, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def normal(self, level: Level, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return m and s of the coordinates of a level, from three points of their parabolas."""
         low, middle, high = _prior(self._density, level, points, NODES)
         precision = 2 * middle - low - high

@@ -96,7 +96,7 @@ class GenericPath(Path):
         #: Kernels that a pilot run notes, and that a run after it repeats.
         self._record: dict[Position, FrozenSweep] | None = None
         self._frozen_moves: dict[Position, FrozenSweep] | None = None
-        self._innovations = find_noncentered(density, layout, plan.scopes, draws)
+        self.innovations = find_noncentered(density, layout, plan.scopes, draws)
         self._target = functools.lru_cache(maxsize=4)(self._make_target)
         self._sets = functools.lru_cache(maxsize=4)(self._color)
 
@@ -341,7 +341,7 @@ class GenericPath(Path):
 
     def _views(self, continuous: np.ndarray) -> list[View]:
         """Return how the coordinates that are in can be seen."""
-        innovations = self._innovations.select(continuous)
+        innovations = self.innovations.select(continuous)
         return [Identity(), *([innovations] if len(innovations.coordinates) else [])]
 
     def _color(self, step: int) -> tuple[np.ndarray, list[Any], list[Any]]:

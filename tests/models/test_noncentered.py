@@ -33,20 +33,20 @@ def names_of(path, coordinates) -> list[str]:
 def test_normal_variables_with_unknown_parents_are_found():
     path = compile_model(nested())
     expected = [f"group[{i}]" for i in range(3)] + [f"rate[{i}]" for i in range(4)]
-    assert names_of(path, path._innovations.coordinates) == expected
+    assert names_of(path, path.innovations.coordinates) == expected
 
 
 def test_constant_parents_have_no_innovations():
     with pm.Model() as model:
         pm.Normal("x", 1, 2, shape=3)
         pm.Normal("y", 0, 1, observed=0.0)
-    assert not len(compile_model(model)._innovations.coordinates)
+    assert not len(compile_model(model).innovations.coordinates)
 
 
 def test_innovations_are_standard_and_lead_back():
     path = compile_model(nested())
     points, _ = path.initialize(np.random.default_rng(0), 2000)
-    innovations = path._innovations
+    innovations = path.innovations
     seen, log_scale = innovations.forward(points)
     mean, log_between = points[:, 0], points[:, 1]
     group, rate = points[:, 2:5], points[:, 5:9]
@@ -66,9 +66,9 @@ def test_innovations_are_standard_and_lead_back():
 def test_some_coordinates_only():
     path = compile_model(nested())
     points, _ = path.initialize(np.random.default_rng(0), 5)
-    some = path._innovations.select(np.array([0, 1, 3, 6, 8]))
+    some = path.innovations.select(np.array([0, 1, 3, 6, 8]))
     assert names_of(path, some.coordinates) == ["group[1]", "rate[1]", "rate[3]"]
-    whole, part = path._innovations.forward(points)[0], some.forward(points)[0]
+    whole, part = path.innovations.forward(points)[0], some.forward(points)[0]
     np.testing.assert_allclose(part[:, some.coordinates], whole[:, some.coordinates], rtol=1e-8)
     np.testing.assert_array_equal(part[:, 2], points[:, 2])
 
@@ -102,12 +102,12 @@ def test_moves_of_innovations_leave_a_funnel_invariant():
         sets=[],
         discrete_sets=[],
         supports={},
-        views=[path._innovations],
+        views=[path.innovations],
     )
     moved, acceptance, _ = Sweep(target, KERNELS).run(rng, points)
     assert acceptance > 0.5
     assert np.mean(moved[:, 0] != points[:, 0]) > 0.9
-    seen, _ = path._innovations.forward(moved)
+    seen, _ = path.innovations.forward(moved)
     seen[:, 0] /= 1.5
     z_means = seen.mean(axis=0) * np.sqrt(size)
     z_variances = (seen.var(axis=0) - 1) * np.sqrt(size / 2)

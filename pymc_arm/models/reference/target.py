@@ -17,14 +17,12 @@ import numpy as np
 import pytensor.tensor as pt
 
 from pymc_arm._compat import COMPILING
-from pymc_arm.models.coloring import add_by_owner
 from pymc_arm.models.graph.gradient import differentiate
 from pymc_arm.models.graph.program import Program
 from pymc_arm.models.graph.reuse import compile_batched
-from pymc_arm.models.noncentered import NODES
-from pymc_arm.models.noncentered import Level as ScalarLevel
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.ordered import find_increments, join
+from pymc_arm.models.reference.partly_noncentered import pull_back, shift_and_scale
 from pymc_arm.models.reference.quantiles import Quantiles, find_quantiles
 from pymc_arm.models.reference.triangular import find_triangular_rows
 from pymc_arm.models.reference.vectors import (
@@ -61,7 +59,7 @@ class SharedTarget:
         #: The power of each term of the density in values and gradients.
         self.powers = np.ones(path.density.count)
         gone = np.setdiff1d(everything, self.kept)
-        innovations = path._innovations if not len(gone) else path._innovations.select(self.kept)
+        innovations = path.innovations if not len(gone) else path.innovations.select(self.kept)
         #: Normal coordinates, by level; none whose mean or scale hangs on what is integrated.
         self.levels = levels = [
             level
@@ -319,7 +317,8 @@ class View:
                 found[number], self._given[id(level)], known, inside[:, own], adjoint[:, own]
             )
         else:
-            nodes, weights = self._pull_back_scalars(level, points, known, adjoint)
+            terms, degree = self.target.path.density.terms, self._noncentering[level.coordinates]
+            nodes, weights = pull_back(terms, level, degree, points, known, adjoint)
             whole = np.zeros((len(nodes), len(self.target.terms)))
             whole[:, np.searchsorted(self.target.terms, level.terms)] = weights
             gradient = self.target.prior_terms(nodes, whole)[1].reshape(-1, size, self._width)
@@ -331,28 +330,6 @@ class View:
         """Return the coordinates of an active level and those that follow."""
         levels = [self.target.every[each] for each in self._active if each >= number]
         return np.concatenate([level.coordinates for level in levels])
-
-    def _pull_back_scalars(
-        self, level: ScalarLevel, points: np.ndarray, known: np.ndarray, adjoint: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Pull back to y in place; return nodes, and weights of the terms there for the parents."""
-        size, count = len(points), len(level.representatives)
-        nodes = np.tile(known, (len(NODES), 1))
-        nodes[:, level.representatives] = np.repeat(NODES, size)[:, None]
-        found = self.target.path.density.terms(nodes, level.terms)
-        low, middle, high = np.split(add_by_owner(found, level.owner, count), len(NODES))
-        precision = 2 * middle - low - high
-        mean, log_scale = 0.5 * (high - low) / precision, -0.5 * np.log(precision)
-        degree = self._noncentering[level.coordinates]
-        to_mean = degree * adjoint[:, level.coordinates]
-        own = adjoint[:, level.coordinates] * np.exp(degree * log_scale[:, level.place])
-        adjoint[:, level.coordinates] = own
-        to_scale = degree * (own * points[:, level.coordinates] + 1)
-        to_scale, to_mean = (add_by_owner(part, level.place, count) for part in (to_scale, to_mean))
-        to_precision = -0.5 * to_scale / precision - to_mean * mean / precision
-        tilt = 0.5 * to_mean / precision
-        parts = [-tilt - to_precision, 2 * to_precision, tilt - to_precision]
-        return nodes, np.concatenate(parts)[:, level.owner]
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f at points of the view."""
@@ -409,18 +386,10 @@ class View:
                     moved = level.to_model if to_model else level.from_model
                     found, log_volume = moved(normal, given)
                 else:
-                    found, log_volume = self._map_scalars(level, known, given, to_model=to_model)
+                    moments = self.target.path.innovations.normal(level, known)
+                    degree = self._noncentering[level.coordinates]
+                    found, log_volume = shift_and_scale(moments, degree, given, to_model=to_model)
                 result[:, level.coordinates] = found
                 known[:, level.coordinates] = found if to_model else given
                 log_jacobian += log_volume
         return result, log_jacobian, normals
-
-    def _map_scalars(
-        self, level: ScalarLevel, known: np.ndarray, given: np.ndarray, *, to_model: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return x of y or y of x of a level, and log |dx / dy|."""
-        mean, scale = self.target.path._innovations._normal(level, known)
-        degree = self._noncentering[level.coordinates]
-        width, moved = scale**degree, degree * mean
-        found = moved + width * given if to_model else (given - moved) / width
-        return found, (degree * np.log(scale)).sum(axis=1)

@@ -13,7 +13,7 @@ from pymc_arm.algorithm.resampling import effective_share, log_mean_exp
 from pymc_arm.errors import PathError
 from pymc_arm.estimation.convergence import pareto_k
 from pymc_arm.models.fields.choose import FEWEST
-from pymc_arm.models.fields.fit import fit_field_view
+from pymc_arm.models.fields.fit import COMPARED, Marginal, fit_field_view
 from pymc_arm.models.fields.view import FieldMap, FieldView
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.density import Chart, Component, ProductDensity, StudentMixture
@@ -52,6 +52,12 @@ class _Density:
     overlap: float
     log_evidence: float
 
+    @property
+    def field_map(self) -> FieldMap:
+        """The functions of the parameters in its view."""
+        assert isinstance(self.chart.view, FieldView)
+        return self.chart.view.map
+
 
 def fit_field_reference(
     path: GenericPath,
@@ -73,10 +79,9 @@ def fit_field_reference(
         found = fit_field_view(path, target, rng, fewest)
         if found is None:
             return None
-        view, evaluations = found
-        dimension = target.dimension
-        best = _with_mixture(rng, Chart(view, np.zeros(dimension), np.ones(dimension)))
-        latest = best
+        view, marginal = found
+        best = latest = _improve(rng, target, marginal, _with_mixture(rng, _plain_chart(view)))
+        evaluations = marginal.conditional.evaluations
         for _ in range(ROUNDS):
             if latest.overlap > ENOUGH:
                 break
@@ -99,9 +104,32 @@ def fit_field_reference(
             evaluations,
             1,
             np.zeros(0, dtype=int),
-            field=view.map,
+            field=best.field_map,
             tail=pareto_k(ratio),
         )
+
+
+def _plain_chart(view: FieldView) -> Chart:
+    dimension = view.target.dimension
+    return Chart(view, np.zeros(dimension), np.ones(dimension))
+
+
+def _improve(
+    rng: np.random.Generator, target: SharedTarget, marginal: Marginal, found: _Density
+) -> _Density:
+    """Return q with functions of the parameters that go through more points, if that is better."""
+    for _ in range(ROUNDS):
+        if found.overlap > ENOUGH:
+            break
+        draws = found.density.mixture.draw(rng, len(found.field_map.nodes) + COMPARED)
+        improved = marginal.improve(rng, found.field_map, draws)
+        if improved is found.field_map:
+            break
+        again = _with_mixture(rng, _plain_chart(FieldView(target, improved)))
+        if again.overlap < found.overlap:
+            break
+        found = again
+    return found
 
 
 @dataclass(frozen=True)

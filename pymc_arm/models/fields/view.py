@@ -24,16 +24,21 @@ __all__ = ["FieldMap", "FieldView"]
 SMALLEST_SHARE = 1e-11
 # Elements of the numbers of a factor that are held at once.
 LARGEST = 1_000_000
+# The power of distances. Regression with two random walks, 2272 coordinates and three scales: with
+# cubes 4 to 13 % of the draws were effective, with fifth powers 31; eleven other models, of one to
+# five parameters, had within 2 % the same with both.
+POWER = 5
 
 
 @dataclass(frozen=True)
 class FieldMap:
     """Smooth functions of the parameters: modes, and the numbers of a factor.
 
-    They are sums of cubes of distances from some points (``nodes``), with a linear part: in one
-    dimension, cubic splines. Distances are those of asinh z, for whitened parameters z, t = center
-    + whitener z: tails may reach to 50 standard deviations. Beyond ``low`` and ``high`` there is
-    next to no mass, and the functions are constant. ``tails`` are z that are far out in the mass.
+    They are sums of fifth powers of distances from some points (``nodes``), with a quadratic part:
+    in one dimension, quintic splines. Distances are those of asinh z, for whitened parameters z,
+    t = center + whitener z: tails may reach to 50 standard deviations. Beyond ``low`` and ``high``
+    there is next to no mass, and the functions are constant. ``tails`` are z that are far out in
+    the mass.
     """
 
     field: np.ndarray
@@ -45,7 +50,7 @@ class FieldMap:
     high: np.ndarray
     tails: np.ndarray
     nodes: np.ndarray
-    #: (nodes + 1 + 2 parameters, field + numbers)
+    #: (nodes + smooth functions of :func:`_smooth`, field + numbers)
     coefficients: np.ndarray
 
     @classmethod
@@ -59,15 +64,15 @@ class FieldMap:
     ) -> "FieldMap":
         """Return the functions that have some values, (nodes, field + numbers), at points."""
         nodes = np.arcsinh(whitened)
-        linear = _linear(nodes, whitened)
-        cubes = np.linalg.norm(nodes[:, None] - nodes[None], axis=2) ** 3
+        smooth = _smooth(nodes, whitened)
+        powers = np.linalg.norm(nodes[:, None] - nodes[None], axis=2) ** POWER
         system = np.block(
             [
-                [cubes, linear],
-                [linear.T, np.zeros((linear.shape[1], linear.shape[1]))],
+                [powers, smooth],
+                [smooth.T, np.zeros((smooth.shape[1], smooth.shape[1]))],
             ]
         )
-        right = np.concatenate([values, np.zeros((linear.shape[1], values.shape[1]))])
+        right = np.concatenate([values, np.zeros((smooth.shape[1], values.shape[1]))])
         # Directions that few nodes tell apart are left out instead of blown up.
         coefficients = np.linalg.lstsq(system, right, rcond=SMALLEST_SHARE)[0]
         return cls(low=low, high=high, nodes=nodes, coefficients=coefficients, **given)
@@ -76,8 +81,8 @@ class FieldMap:
         """Return the modes, and the numbers of the factor."""
         cut = np.clip(whitened, self.low, self.high)
         squeezed = np.arcsinh(cut)
-        cubes = np.linalg.norm(squeezed[:, None] - self.nodes[None], axis=2) ** 3
-        found = np.concatenate([cubes, _linear(squeezed, cut)], axis=1) @ self.coefficients
+        powers = np.linalg.norm(squeezed[:, None] - self.nodes[None], axis=2) ** POWER
+        found = np.concatenate([powers, _smooth(squeezed, cut)], axis=1) @ self.coefficients
         return found[:, : len(self.field)], found[:, len(self.field) :]
 
     def slopes(self, whitened: np.ndarray, to_found: np.ndarray) -> np.ndarray:
@@ -86,17 +91,24 @@ class FieldMap:
         cut = np.clip(whitened, self.low, self.high)
         squeezed, count = np.arcsinh(cut), len(self.nodes)
         difference = squeezed[:, None] - self.nodes[None]
-        scaled = 3 * weights[:, :count] * np.linalg.norm(difference, axis=2)
-        slope = np.einsum("pk,pkj->pj", scaled, difference)
+        distances = np.linalg.norm(difference, axis=2) ** (POWER - 2)
+        slope = np.einsum("pk,pkj->pj", POWER * weights[:, :count] * distances, difference)
         size = cut.shape[1]
         slope += weights[:, count + 1 : count + 1 + size]
-        result = slope / np.sqrt(1 + cut**2) + weights[:, count + 1 + size :]
+        first, second = np.triu_indices(size)
+        products = weights[:, count + 1 + 2 * size :]
+        for place, (i, j) in enumerate(zip(first, second, strict=True)):
+            slope[:, i] += products[:, place] * squeezed[:, j]
+            slope[:, j] += products[:, place] * squeezed[:, i]
+        result = slope / np.sqrt(1 + cut**2) + weights[:, count + 1 + size : count + 1 + 2 * size]
         result[(whitened < self.low) | (whitened > self.high)] = 0.0
         return np.asarray(result)
 
 
-def _linear(squeezed: np.ndarray, whitened: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.ones((len(squeezed), 1)), squeezed, whitened], axis=1)
+def _smooth(squeezed: np.ndarray, whitened: np.ndarray) -> np.ndarray:
+    first, second = np.triu_indices(squeezed.shape[1])
+    products = squeezed[:, first] * squeezed[:, second]
+    return np.concatenate([np.ones((len(squeezed), 1)), squeezed, whitened, products], axis=1)
 
 
 class FieldView:

@@ -14,6 +14,8 @@ from scipy.stats import halfnorm, norm, poisson
 import pymc_arm
 from pymc_arm.errors import PathError
 from pymc_arm.models.compiled import compile_model
+from pymc_arm.models.fields import fit as fit_module
+from pymc_arm.models.fields.fit import fit_field_view
 from pymc_arm.models.fields.reference import fit_field_reference
 from pymc_arm.models.reference import ReferencePath
 from pymc_arm.models.reference import target as target_module
@@ -224,3 +226,68 @@ def test_crossed_effects_with_three_scales(seed):
     assert "standardized given 3" in str(pymc_arm.plan(model))
     assert attrs["verdict"] == "ok"
     assert abs(attrs["log_marginal_likelihood"] - truth) < 4 * attrs["log_marginal_likelihood_se"]
+
+
+def two_walks(size: int) -> tuple[pm.Model, float]:
+    """Return a regression whose level and slope are random walks, and log Z.
+
+    Given three scales a Kalman filter integrates both; the logarithms of these are on a grid.
+    """
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=size)
+    level, slope = 0.3 * rng.normal(size=(2, size)).cumsum(axis=1)
+    y = level + slope * x + 0.5 * rng.normal(size=size)
+    with pm.Model() as model:
+        step = pm.Exponential("step", 2, shape=2)
+        noise = pm.HalfNormal("noise", 1)
+        first = pm.GaussianRandomWalk("first", 0, step[0], init_dist=pm.Normal.dist(), shape=size)
+        second = pm.GaussianRandomWalk("second", 0, step[1], init_dist=pm.Normal.dist(), shape=size)
+        pm.Normal("y", first + second * x, noise, observed=y)
+    log = np.linspace(-9, 1.5, 60), np.linspace(-9, 1.5, 60), np.linspace(-5, 0.5, 60)
+    grid = np.stack(np.meshgrid(*log, indexing="ij"), axis=-1).reshape(-1, 3)
+    steps, scale = np.exp(2 * grid[:, :2]), np.exp(grid[:, 2])
+    total = np.log(4) - 2 * np.exp(grid[:, :2]).sum(axis=1) + halfnorm.logpdf(scale)
+    total += grid.sum(axis=1)
+    mean, covariance = np.zeros((len(grid), 2)), np.tile(np.eye(2), (len(grid), 1, 1))
+    for number in range(size):
+        if number:
+            covariance[:, [0, 1], [0, 1]] += steps
+        row = np.array([1.0, x[number]])
+        seen = covariance @ row
+        variance = seen @ row + scale**2
+        left = y[number] - mean @ row
+        total += norm.logpdf(left, 0, np.sqrt(variance))
+        gain = seen / variance[:, None]
+        mean = mean + gain * left[:, None]
+        covariance = covariance - gain[:, :, None] * seen[:, None]
+    return model, float(logsumexp(total) + sum(np.log(each[1] - each[0]) for each in log))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_regression_on_two_walks(seed):
+    """Two runs within four errors: a false alarm in 7900 suites."""
+    model, truth = two_walks(200)
+    attrs = pymc_arm.sample(model, random_seed=seed, progressbar=False).attrs
+    assert attrs["verdict"] == "ok"
+    assert attrs["log_marginal_likelihood_se"] < 0.015
+    assert abs(attrs["log_marginal_likelihood"] - truth) < 4 * attrs["log_marginal_likelihood_se"]
+
+
+def test_functions_of_the_parameters_go_through_more_points_where_they_are_off(monkeypatch):
+    model, _ = two_walks(60)
+    path = compile_model(model)
+    assert path.density.gradient.available()
+    target, rng = SharedTarget(path), np.random.default_rng(1)
+    view, marginal = fit_field_view(path, target, rng)
+    draws = rng.normal(size=(100, 3))
+    monkeypatch.setattr(fit_module, "DIFFERENT_DENSITY", np.inf)
+    assert marginal.improve(rng, view.map, draws) is view.map
+    monkeypatch.setattr(fit_module, "DIFFERENT_DENSITY", 0.0)
+    better = marginal.improve(rng, view.map, draws)
+    assert len(better.nodes) > len(view.map.nodes)
+    before, after = (
+        np.median([marginal._differ(rng, each, rng.normal(size=(40, 3))) for _ in range(3)])
+        for each in (view.map, better)
+    )
+    assert after < 0.7 * before

@@ -23,10 +23,10 @@ from pymc_arm.estimation.bridge import Bridge
 
 __all__ = [
     "Chain",
+    "ChainStore",
     "DrawsFurther",
     "Ended",
     "FurtherDraws",
-    "Journal",
     "Task",
     "Unfinished",
     "equally_weighted",
@@ -119,7 +119,7 @@ class Task:
     settings: Settings
     counts: tuple[int, ...] | None = None
     deadline: Deadline | None = None
-    journal: "Journal | None" = None
+    journal: "ChainStore | None" = None
 
     def first_count(self, path: Path) -> int:
         """Return the number of particles to start with."""
@@ -166,7 +166,7 @@ class DrawsFurther(Protocol):
         """Move particles of the last distribution on, for so many rounds."""
 
 
-class Journal(Protocol):
+class ChainStore(Protocol):
     """Where chains are written down (:mod:`pymc_arm.running.checkpoint.journal`)."""
 
     def load(self, number: int, path: Path) -> Chain | Unfinished | None:

@@ -6,6 +6,7 @@ import numpy as np
 import scipy
 
 from pymc_arm.estimation.approximation.covariance import score_covariance, shrink
+from pymc_arm.estimation.approximation.tails import degrees_of_freedom
 
 __all__ = ["SinhArcsinhStudent", "regular_covariance", "whiten"]
 
@@ -46,8 +47,7 @@ class SinhArcsinhStudent:
         factor = np.linalg.cholesky(covariance)
         distances = (whiten(factor, straight - mean) ** 2).sum(axis=0)
         dimension = points.shape[1]
-        kurtosis = float((distances**2).mean() / (dimension * (dimension + 2)))
-        freedom = float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), 5.0, 200.0))
+        freedom = degrees_of_freedom(distances, dimension, 5.0, 200.0)
         factor = factor * np.sqrt((freedom - 2) / freedom)
         return cls(location, scale, skew, tail, mean, factor, freedom)
 

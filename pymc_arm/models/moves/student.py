@@ -12,6 +12,7 @@ import numpy as np
 import scipy
 
 from pymc_arm.estimation.approximation.covariance import covariance_of, score_covariance, shrink
+from pymc_arm.estimation.approximation.tails import degrees_of_freedom
 
 __all__ = ["CrossFit", "Rows", "Student", "independent_halves"]
 
@@ -61,9 +62,7 @@ class Student:
         factor = np.linalg.cholesky(covariance)
         inverse_factor = scipy.linalg.solve_triangular(factor, np.eye(dimension), lower=True)
         distances = (((points - mean) @ inverse_factor.T) ** 2).sum(axis=1)
-        # The kurtosis of the distances tells the degrees of freedom.
-        kurtosis = float((distances**2).mean() / (dimension * (dimension + 2)))
-        freedom = float(np.clip(4 + 2 / max(kurtosis - 1, 1e-2), 4.5, 100.0))
+        freedom = degrees_of_freedom(distances, dimension, 4.5, 100.0)
         shape = np.sqrt((freedom - 2) / freedom)
         deviation = 1 / np.sqrt((inverse_factor**2).sum(axis=0))
         return cls(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pymc_arm.estimation.approximation.covariance import score_covariance
+from pymc_arm.estimation.approximation.tails import degrees_of_freedom
 from pymc_arm.models.fields.view import FieldView
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.target import View
@@ -52,9 +53,9 @@ class Fit:
 def freedom_of(points: np.ndarray) -> float:
     """Return degrees of freedom from the kurtosis of the particles' distances."""
     distances, dimension = (points**2).sum(axis=1), points.shape[1]
-    kurtosis = float((distances**2).mean() / (distances.mean() ** 2 * (1 + 2 / dimension)))
     lowest, highest = FREEDOMS
-    return float(np.clip(4 + 2 / max(kurtosis - 1, 1e-3), lowest, max(highest, 2 * dimension)))
+    distances *= dimension / distances.mean()
+    return degrees_of_freedom(distances, dimension, lowest, max(highest, 2 * dimension))
 
 
 def scale_ratio(freedom: float) -> float:

@@ -168,3 +168,19 @@ def test_log_evidence_and_draws_are_right(seed):
     expected = float(np.exp(log_f - log_evidence) @ conditional)
     effect = result["posterior"]["effect"].values[..., 0].ravel()
     assert abs(effect.mean() - expected) < 4 * effect.std() / np.sqrt(500)
+
+
+def test_a_second_peak_beyond_the_nodes_is_no_hundredth_of_a_nat():
+    # Each conditional has 1 or 2 % of its mass twelve standard deviations away: of twelve groups
+    # that is 0.09 of log Z. The nodes reach to eight.
+    share, data = 0.02, np.random.default_rng(3).normal(0.5, 2.2, GROUPS)
+    with pm.Model() as model:
+        mean = pm.Normal("mean", 0, 1)
+        peaks = [pm.Normal.dist(mean, 1.0), pm.Normal.dist(mean + 12, 0.3)]
+        effect = pm.Mixture("effect", w=[1 - share, share], comp_dists=peaks, shape=GROUPS)
+        pm.Normal("y", effect, 4.0, observed=data)
+    path = compile_model(model)
+    groups = GroupTarget(path, find_groups(path))
+    points = path.initialize(np.random.default_rng(1), 40)[0]
+    with pytest.raises(PathError, match="not smooth enough"):
+        groups.check(points)

@@ -144,6 +144,7 @@ def read_facts(history: xr.Dataset, statistics: xr.Dataset) -> Facts:
             particles=history["particles"].values,
             distinct_fraction=history["distinct_fraction"].values,
             acceptance_rate=history["acceptance_rate"].values,
+            autocorrelation=history["autocorrelation"].values,
             introduced=history["introduced"].values,
         ),
         divergent=_mean(statistics["divergent"].values) if "divergent" in statistics else np.nan,

@@ -18,7 +18,7 @@ from pymc_arm.estimation.estimate import disagreement_limit
 from pymc_arm.estimation.facts import Facts
 from pymc_arm.estimation.given import judge_given
 from pymc_arm.estimation.reasons import Found, Reason
-from pymc_arm.estimation.steps import judge_steps
+from pymc_arm.estimation.steps import judge_moves, judge_steps
 from pymc_arm.estimation.unseen import judge_unseen
 from pymc_arm.estimation.updated import judge_update
 
@@ -152,6 +152,8 @@ def _find_reasons(facts: Facts) -> list[Found]:
     ]
     if explored:
         found += [*judge_steps(facts.steps), _divergent(facts)]
+    if explored and facts.draws_from == "particles":
+        found.append(judge_moves(facts.steps))
     found.append(_imprecise(facts))
     if explored:
         found.append(_different_chains(facts))

@@ -16,6 +16,7 @@ STEPS = StepFacts(
     particles=np.full((4, 3), 1000.0),
     distinct_fraction=np.ones((4, 3)),
     acceptance_rate=np.full((4, 3), 0.4),
+    autocorrelation=np.full((4, 3), 0.2),
     introduced=np.full((4, 3), "x"),
 )
 SOUND = Facts(
@@ -106,6 +107,17 @@ def test_each_failure_is_seen_and_named(facts, check, status):
 def test_few_draws_may_differ_by_chance():
     """Two chains of 60 independent draws have an R-hat of 1.1 now and then."""
     assert judge(replace(SOUND, r_hat=1.08, draws=60, chains=2)).status == "ok"
+
+
+def test_particles_that_do_not_mix_are_told_unless_draws_come_from_q():
+    slow = replace(STEPS, autocorrelation=np.array([[0.1, 0.95, np.nan]] * 4))
+    explored = replace(EXPLORED, overlap=np.nan, draws_from="particles", steps=slow)
+    report = judge(explored)
+    assert report.status == "caution"
+    assert [reason.check for reason in report.reasons] == ["slow moves"]
+    assert judge(replace(SOUND, steps=slow)).status == "ok"
+    mixed = replace(STEPS, autocorrelation=np.array([[0.95, 0.3, np.nan]] * 4))
+    assert judge(replace(explored, steps=mixed)).status == "ok"
 
 
 def test_a_repaired_mode_is_told_and_is_no_disagreement():

@@ -13,7 +13,7 @@ from pymc_arm import sample_path
 from pymc_arm.algorithm.path import Path
 from pymc_arm.algorithm.resampling import effective_share
 from pymc_arm.models.compiled import compile_model
-from pymc_arm.models.reference import ChartRecipe, PriorPath, choose, choose_path
+from pymc_arm.models.reference import ChartRecipe, PriorPath, ReferencePath, choose, choose_path
 from pymc_arm.models.reference.chart_path import Position
 from tests.models.reference.test_reference import gaussian, schools
 
@@ -104,9 +104,17 @@ def test_nothing_is_fitted_where_data_are_few(monkeypatch):
     path = compile_model(many_weights(700, 20))
     choice = choose_path(path)
     assert isinstance(choice.path, PriorPath)
-    assert "few observations" in choice.reason
+    assert "few data" in choice.reason
     again = ChartRecipe(lambda: path, None)()
     draws = [p.initialize(np.random.default_rng(3), 5)[0] for p in (choice.path, again)]
     assert np.array_equal(*draws)
     with pytest.raises(AssertionError, match="was fitted"):
-        choose_path(compile_model(many_weights(100, 60)))
+        choose.start_model(many_weights(700, 20), start="reference")
+
+
+def test_a_reference_is_fitted_where_a_look_shows_a_normal_mode():
+    design = np.random.default_rng(0).normal(size=(20, 700))
+    with pm.Model() as model:
+        weights = pm.Normal("weights", 0, 1, shape=700)
+        pm.Normal("y", design @ weights, 1.0, observed=np.arange(20.0))
+    assert isinstance(choose_path(compile_model(model)).path, ReferencePath)

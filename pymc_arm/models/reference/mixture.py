@@ -54,7 +54,7 @@ def freedom_of(points: np.ndarray) -> float:
     """Return degrees of freedom from the kurtosis of the particles' distances."""
     distances, dimension = (points**2).sum(axis=1), points.shape[1]
     lowest, highest = FREEDOMS
-    distances *= dimension / distances.mean()
+    distances = distances / distances.mean() * dimension
     return degrees_of_freedom(distances, dimension, lowest, max(highest, 2 * dimension))
 
 

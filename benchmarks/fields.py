@@ -61,7 +61,7 @@ def local_level(steps: int) -> tuple[pm.Model, float]:
         return float(total + priors + log_step + log_noise)
 
     center = np.log([0.4, 0.3])
-    width = 40 / np.sqrt(steps) * np.array([0.35, 0.35])
+    width = 40 / np.sqrt(steps) * np.array([1.0, 1.0])
     grids = [np.linspace(c - w, c + w, 61) for c, w in zip(center, width, strict=True)]
     return model, _integrate(log_density, *grids)
 

@@ -27,6 +27,7 @@ from pymc_arm.models.reference.fit import Reference, fit_reference, follow_lapla
 from pymc_arm.models.reference.from_prior import PriorPath
 from pymc_arm.models.reference.groups import GroupTarget, find_groups
 from pymc_arm.models.reference.path import ReferencePath
+from pymc_arm.models.reference.prior_look import look_from_prior
 from pymc_arm.models.reference.quantiles import find_quantiles
 from pymc_arm.models.reference.simplexes import SimplexTarget, find_simplexes
 from pymc_arm.models.reference.target import SharedTarget
@@ -203,10 +204,18 @@ def _at_once(path: GenericPath) -> bool:
 def _fit(
     path: GenericPath, rng: np.random.Generator | None = None, *, asked: bool = False
 ) -> tuple[Reference, SharedTarget]:
-    """Fit a reference, with groups integrated out where there are any and that can be done.
+    """Fit a reference, with what a small run from the prior shows of it.
 
     Where it was not asked for, none is fitted if a short look says that it would be in vain.
     """
+    reference, target = _fit_by_climbs(path, rng, asked=asked)
+    return look_from_prior(path, target, reference), target
+
+
+def _fit_by_climbs(
+    path: GenericPath, rng: np.random.Generator | None, *, asked: bool
+) -> tuple[Reference, SharedTarget]:
+    """Fit a reference, with groups integrated out where there are any and that can be done."""
     groups = find_groups(path)
     shared = SharedTarget(path)
     costly = path.plan.scopes[:, groups].any(axis=1).sum() > COSTLY_GROUPS

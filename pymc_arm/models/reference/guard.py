@@ -20,13 +20,14 @@ import numpy as np
 
 from pymc_arm.algorithm.arm import run
 from pymc_arm.algorithm.resampling import log_mean_exp
+from pymc_arm.algorithm.state import Run
 from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.models.density import likelihood_powers
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference.path import ReferencePath
 from pymc_arm.running.processors import one_blas_thread
 
-__all__ = ["Guard", "check_reference"]
+__all__ = ["Guard", "check_reference", "is_rounding", "is_small", "run_from_prior"]
 
 # Particles of the small run. A mode with a tenth of Z then holds 15 of them; with 50, five.
 PARTICLES = 150
@@ -84,9 +85,7 @@ def check_reference(
     rng = np.random.default_rng(20160713) if rng is None else rng
     model_path, log_evidence = path.model_path, evidence.log_evidence
     error = evidence.standard_error
-    dimension = model_path.plan.layout.dimension
-    work = dimension * model_path.density.work
-    small = dimension <= LARGEST_DIMENSION and work <= LARGEST_WORK
+    small = is_small(model_path)
     if small and not error < LARGEST_ERROR:
         reason = f"the run from the reference has a standard error of {error:.2g}"
         return Guard(False, reason, log_evidence)
@@ -97,13 +96,12 @@ def check_reference(
             return Guard(False, reason, by_draws)
         if not small:
             return Guard(True, "compared with draws of the prior only", by_draws)
-        short = model_path.with_short_moves(SWEEPS)
-        done = run(short, rng, particles, **vars(short.settings()))
+        done = run_from_prior(model_path, rng, particles)
         found = done.log_evidence
         if found == -np.inf:
             return Guard(True, "a small run from the prior lost its particles", found)
         if found > log_evidence + np.log(FACTOR):
-            if _is_rounding(model_path, done.state.particles, done.state.log_weights):
+            if is_rounding(model_path, done.state.particles, done.state.log_weights):
                 reason = "a small run from the prior came to where the density is rounding error"
                 return Guard(True, reason, found)
             reason = f"a small run from the prior found more mass: log Z {found:.4g}"
@@ -119,7 +117,19 @@ def check_reference(
     return Guard(True, "a small run from the prior agrees", found, outside)
 
 
-def _is_rounding(path: GenericPath, points: np.ndarray, log_weights: np.ndarray) -> bool:
+def is_small(path: GenericPath) -> bool:
+    """Whether a small run from the prior takes little beside a run from a reference."""
+    dimension = path.plan.layout.dimension
+    return dimension <= LARGEST_DIMENSION and dimension * path.density.work <= LARGEST_WORK
+
+
+def run_from_prior(path: GenericPath, rng: np.random.Generator, particles: int = PARTICLES) -> Run:
+    """Return a small run from the prior, with short moves."""
+    short = path.with_short_moves(SWEEPS)
+    return run(short, rng, particles, **vars(short.settings()))
+
+
+def is_rounding(path: GenericPath, points: np.ndarray, log_weights: np.ndarray) -> bool:
     """Whether most of the particles are where changes in the last digits change the density.
 
     Differences of log-gamma functions of a parameter with a heavy-tailed prior are such: of 1e200

@@ -24,6 +24,8 @@ ROUNDS = 4
 # Components, and how many effective draws each of them needs for each dimension.
 MOST_COMPONENTS = 6
 EFFECTIVE_EACH = 8
+# Components for points that are shown: they are few, and draws tell more.
+SHOWN_COMPONENTS = 2
 # Each is a Student-t, a little wider than its points; the q before keeps a share, so that no weight
 # becomes larger than it was by more than a factor of five.
 FREEDOM = 8.0
@@ -39,7 +41,11 @@ class Target(Protocol):
 
 
 def polish(
-    rng: np.random.Generator, chart: Target, mixture: StudentMixture, enough: float
+    rng: np.random.Generator,
+    chart: Target,
+    mixture: StudentMixture,
+    enough: float,
+    shown: np.ndarray | None = None,
 ) -> tuple[StudentMixture, float, float, int]:
     """Return a mixture that fits better, if one is found.
 
@@ -53,16 +59,20 @@ def polish(
         The reference in it.
     enough
         The effective share of draws at which to stop.
+    shown
+        Points of the target that did not come from the mixture, and may be where it has no draws.
 
     Returns
     -------
     mixture
-        The best that was found; the one that was given, if none is better.
+        The best that was found; the one that was given, with what points show, if none is better.
     overlap, log_evidence
         The effective share of fresh draws of it, and what they estimate.
     evaluations
         Of the log-density.
     """
+    if shown is not None:
+        mixture = _combine(Mixture.fit(shown, SHOWN_COMPONENTS, rng), mixture)
     draws, ratio = _weigh(rng, chart, mixture)
     best = present = mixture, effective_share(ratio), float(log_mean_exp(ratio))
     evaluations = DRAWS

@@ -13,7 +13,7 @@ from pymc_arm.estimation.estimate import Evidence
 from pymc_arm.models.compiled import compile_model
 from pymc_arm.models.path import GenericPath
 from pymc_arm.models.reference import ReferencePath, check_reference, fit_reference, modes
-from pymc_arm.models.reference.guard import LARGEST_OUTSIDE, Guard, _is_rounding
+from pymc_arm.models.reference.guard import LARGEST_OUTSIDE, Guard, is_rounding
 
 
 @cache
@@ -148,6 +148,6 @@ def test_rounding_errors_are_no_mass():
         pm.Potential("y", terms)
     path = compile_model(model)
     draws = np.random.default_rng(1).normal(size=(50, 2))
-    assert not _is_rounding(path, draws, np.zeros(50))
+    assert not is_rounding(path, draws, np.zeros(50))
     draws[:, 1] = np.linspace(400.0, 450.0, 50)  # its logarithm
-    assert _is_rounding(path, draws, np.zeros(50))
+    assert is_rounding(path, draws, np.zeros(50))

@@ -17,7 +17,6 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.mode import get_mode
-from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.variable import TensorVariable
 
@@ -28,6 +27,7 @@ from pymc_arm.models.graph.batching import copy_graphs
 from pymc_arm.models.graph.numba_functions import compile_with_numba
 from pymc_arm.models.graph.program import Rewrites, serialized
 from pymc_arm.models.graph.reuse import compile_batched
+from pymc_arm.models.graph.vectorizing import vectorize
 from pymc_arm.models.graph.verification import Reference
 from pymc_arm.models.terms import TermBlock, count_terms
 
@@ -263,7 +263,7 @@ def _compile_joined(
     output = pt.concatenate(list(_take(pieces, starts, stops))) if pieces else pt.zeros(0)
     inputs, graph = [x, starts, stops], output
     if batched:
-        graph = vectorize_graph(output, {x: rows})
+        (graph,) = vectorize([output], {x: rows})
         if graph.type.ndim != 2:  # nothing depends on x
             graph = pt.broadcast_to(graph[None], (rows.shape[0], graph.shape[0]))
         inputs = [rows, starts, stops]

@@ -7,10 +7,11 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.replace import clone_replace
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import COMPILING
+from pymc_arm.models.graph.vectorizing import vectorize
 from pymc_arm.models.graph_sampler import INTERPRETED
 
 __all__ = ["batched_function", "function_of_draws", "with_deterministics"]
@@ -28,7 +29,7 @@ def batched_function(
     """
     rows = [pt.tensor(dtype=i.type.dtype, shape=(None, *i.type.shape)) for i in inputs]
     try:
-        batched = vectorize_graph(list(outputs), dict(zip(inputs, rows, strict=True)))
+        batched = vectorize(outputs, dict(zip(inputs, rows, strict=True)))
         function = pytensor.function(rows, batched, mode=INTERPRETED, on_unused_input="ignore")
         shapes = [output.type.ndim for output in outputs]
 

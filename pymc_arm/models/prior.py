@@ -16,6 +16,7 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm.errors import ModelError
+from pymc_arm.models.graph.vectorizing import put_in_place
 from pymc_arm.models.graph_sampler import INTERPRETED, GraphSampler, interpreted
 from pymc_arm.models.partly_missing import StandIn, find_stand_ins
 from pymc_arm.models.redraw import redraw
@@ -302,7 +303,7 @@ def _graphs(
             continue
         number = node.outputs.index(rv)
         if changed:
-            inputs = [_with_draws(one, draws) for one in node.inputs]
+            inputs = put_in_place(node.inputs, draws)
             node = node.clone_with_new_inputs(inputs, strict=False)
         again = redraw(node.op, node, transform) if rv.name not in kept else None
         if again is not None:
@@ -327,15 +328,3 @@ def _graphs(
     graphs = stabilize([*(values[rv] for rv in model.free_RVs), *flags, *random])
     ends = np.cumsum([len(values), len(flags)])
     return graphs[: ends[0]], graphs[ends[0] : ends[1]], graphs[ends[1] :]
-
-
-def _with_draws(graph: Variable, draws: Mapping[Variable, TensorVariable]) -> Variable:
-    """Return a graph with random variables replaced by their draws, which are not copied."""
-    # PyTensor's graph_replace loses count where one of these is an ancestor of another.
-    replaced: dict[Variable, Variable] = dict(draws)
-    for node in toposort([graph], blockers=draws.keys()):
-        inputs = [replaced.get(one, one) for one in node.inputs]
-        if any(one is not other for one, other in zip(inputs, node.inputs, strict=True)):
-            changed = node.clone_with_new_inputs(inputs, strict=False)
-            replaced.update(zip(node.outputs, changed.outputs, strict=True))
-    return replaced.get(graph, graph)

@@ -46,7 +46,7 @@ def test_what_has_no_batched_form_is_called_for_each_draw(monkeypatch):
     def refuse(*args, **kwargs):
         raise NotImplementedError
 
-    monkeypatch.setattr(functions_of_draws, "vectorize_graph", refuse)
+    monkeypatch.setattr(functions_of_draws, "vectorize", refuse)
     x = pt.tensor("x", shape=(3,))
     (total,) = batched_function([x], [pt.exp(x).sum()])(draws())
     np.testing.assert_allclose(total, np.exp(draws()).sum(axis=1))

@@ -1,6 +1,6 @@
 """From the graph of one random draw to the graph of many, along a new first axis.
 
-PyTensor's ``vectorize_graph`` follows what depends on the variables that it is given. A random
+What vectorizes a graph follows what depends on the variables that it is given. A random
 variable that depends on none of them would be drawn once and shared by all, so each of those is
 enlarged first. The operations that it can't follow are brought into a form that it can.
 """
@@ -12,7 +12,7 @@ from pymc.distributions.shape_utils import change_dist_size
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable, clone_get_equiv
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import in2out, node_rewriter
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.basic import ScalarFromTensor
@@ -21,6 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_arm._compat import CLONE_INNER_GRAPHS, inline_ofg_node
 from pymc_arm.models.graph.drawing_loops import DrawingLoop, replace_drawing_loops
+from pymc_arm.models.graph.vectorizing import vectorize
 
 __all__ = ["batch_draws", "copy_graphs", "open_graph"]
 
@@ -43,7 +44,7 @@ def batch_draws(
     roots = [rv for rv in variables if not (set(ancestors([rv])) - {rv}) & named]
     enlarged = [change_dist_size(rv, (size,), expand=True) for rv in roots]
     if len(roots) == len(variables):
-        return list(vectorize_graph(outputs, dict(zip(roots, enlarged, strict=True))))
+        return vectorize(outputs, dict(zip(roots, enlarged, strict=True)))
     places = [rv.type() for rv in roots]
     graphs = clone_replace(outputs, dict(zip(roots, places, strict=True)))
     return _batch(graphs, dict(zip(places, enlarged, strict=True)), size)
@@ -66,7 +67,7 @@ def _batch(
         elif isinstance(node.op, DrawingLoop):
             loop = node.op.batched(node.inputs, node)
             replacements |= dict(zip(node.outputs, loop.outputs, strict=True))
-    return list(vectorize_graph(graphs, replacements))
+    return vectorize(graphs, replacements)
 
 
 def _make_followable(graphs: Sequence[Variable], size: TensorVariable) -> list[TensorVariable]:

@@ -18,7 +18,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.replace import clone_replace
 from pytensor.graph.rewriting.basic import MergeOptimizer
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.type import TensorType
@@ -32,6 +32,7 @@ from pymc_arm.models.graph.interpret import (
 )
 from pymc_arm.models.graph.program import Program, Rewrites
 from pymc_arm.models.graph.shapes import fix_shapes
+from pymc_arm.models.graph.vectorizing import vectorize
 
 __all__ = ["compile_batched", "compile_gradient", "exchangeable", "plain_gradient"]
 
@@ -186,7 +187,7 @@ def _batch(
 ) -> list[TensorVariable]:
     """Return graphs with a new first axis for the points."""
     fixed = fix_shapes(inputs, graphs)
-    many = list(vectorize_graph(fixed, dict(batched))) if graphs else []
+    many = vectorize(fixed, batched) if graphs else []
     for number, (graph, before) in enumerate(zip(fixed, graphs, strict=True)):
         # A term may have depended on a point by its size alone: it is one number for all points.
         alone = batched.keys().isdisjoint(ancestors([graph]))

@@ -11,9 +11,14 @@ import numpy as np
 import scipy
 
 from pymc_arm.models.fields.view import FieldView
+from pymc_arm.models.reference.noise import is_noise
 from pymc_arm.models.reference.target import View
 
 __all__ = ["Chart", "Component", "ProductDensity", "StudentMixture"]
+
+# No draw is so much higher, in nats, than the centre of a chart at a mode, unless it is of another
+# mode or a rounding error.
+HIGHER = 10.0
 
 
 class Chart:
@@ -25,23 +30,58 @@ class Chart:
         The target in its own coordinates.
     center, factor
         The affine map; L is square and need not be triangular, or it is the diagonal of one.
+    central
+        Whether the centre is near a mode. Values far above that at the centre are looked at then:
+        where they are rounding errors the density is zero.
     """
 
-    def __init__(self, view: View | FieldView, center: np.ndarray, factor: np.ndarray) -> None:
-        self.view, self.center, self.factor = view, center, factor
+    def __init__(
+        self,
+        view: View | FieldView,
+        center: np.ndarray,
+        factor: np.ndarray,
+        *,
+        central: bool = True,
+    ) -> None:
+        self.view, self.center, self.factor, self._central = view, center, factor, central
         self._diagonal = factor.ndim == 1
         volume = np.log(factor).sum() if self._diagonal else np.linalg.slogdet(factor)[1]
         self.log_volume = float(volume)
 
     def __call__(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log f and its gradient at points w."""
-        values, gradients = self.view(self.to_view(points))
+        places = self.to_view(points)
+        values, gradients = self.view(places)
+        noise = self._find_noise(places, values)
+        if noise.any():
+            values, gradients = values.copy(), gradients.copy()
+            values[noise], gradients[noise] = -np.inf, 0.0
         slopes = gradients * self.factor if self._diagonal else gradients @ self.factor
         return values + self.log_volume, slopes
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         """Return log f at points w."""
-        return self.view.log_density(self.to_view(points)) + self.log_volume
+        places = self.to_view(points)
+        values = self.view.log_density(places)
+        values = np.where(self._find_noise(places, values), -np.inf, values)
+        return values + self.log_volume
+
+    def _find_noise(self, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Whether the density at places of the view is far too high, and rounding error."""
+        found = values > self._suspicious
+        if found.any():
+            widths = self.factor if self._diagonal else np.sqrt((self.factor**2).sum(axis=1))
+            density = self.view.log_density
+            found[found] = is_noise(density, places[found], values[found], np.abs(widths))
+        return found
+
+    @cached_property
+    def _suspicious(self) -> float:
+        """The log-density from which on a value is looked at."""
+        if not self._central:
+            return np.inf
+        (height,) = self.view.log_density(self.center[None])
+        return float(height) + HIGHER if np.isfinite(height) else np.inf
 
     def to_view(self, points: np.ndarray) -> np.ndarray:
         """Return y."""

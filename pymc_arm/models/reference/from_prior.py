@@ -59,7 +59,7 @@ class PriorPath(ChartPath):
         self._target.cell = None
         self._view = view = self._target.noncentered()
         prior = path.initialize(np.random.default_rng(0), PRIOR_DRAWS)[0]
-        super().__init__(path, Chart(view, *prior_spread(view, prior)))
+        super().__init__(path, Chart(view, *prior_spread(view, prior), central=False))
         #: The power of each term, one for data and potentials and zero for the prior.
         self._data = likelihood_powers(path.density)
 
@@ -100,4 +100,4 @@ class PriorPath(ChartPath):
         target = copy.copy(self._target)
         target.powers = np.where(self._data > 0, beta, 1.0)
         view = target.view(self._view.noncentering, self._view.information)
-        return Chart(view, chart.center, chart.factor)
+        return Chart(view, chart.center, chart.factor, central=False)

@@ -12,10 +12,11 @@ import numpy as np
 from pymc_arm.errors import PathError
 from pymc_arm.models.reference.density import Chart
 from pymc_arm.models.reference.laplace import STEPS, Laplace, climb, laplace
+from pymc_arm.models.reference.noise import is_noise
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import View
 
-__all__ = ["find_modes", "is_noise", "prior_spread"]
+__all__ = ["find_modes", "prior_spread"]
 
 # The climbs pause after so many steps in all; each pause is a candidate.
 PAUSES = (5, 10, 20, 40)
@@ -26,8 +27,6 @@ REACHED = 0.1
 # The relative error of a slope from which on values are noise. Third derivatives give errors of
 # the square of the step, 1e-6.
 UNSOUND = 0.05
-# A step that is far below any width, and a change of the log-density over it that only noise makes.
-NOISE_STEP, NOISE = 1e-9, 1.0
 # Hessians larger than this are not tried at every pause.
 LARGEST_SEARCH = 600
 # Draws that tell which candidate is best.
@@ -86,7 +85,7 @@ def find_modes(
     evaluations, done, candidates = len(points), 0, []
     for pause in PAUSES:
         ended = maximize(view, points, scale, pause - done)
-        noise = is_noise(view, ended.points, ended.values, scale)
+        noise = is_noise(view.log_density, ended.points, ended.values, scale)
         kept = ~noise if not noise.all() else noise
         evaluations, points, done = evaluations + ended.evaluations, ended.points[kept], pause
         evaluations += len(noise)
@@ -132,19 +131,6 @@ def find_modes(
     largest = max(each.log_mass for each in found)
     found = [each for each in found if each.log_mass > largest + SMALLEST_MASS]
     return sorted(found, key=lambda each: -each.log_mass), evaluations, crowded
-
-
-def is_noise(view: View, points: np.ndarray, values: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Whether the density at points is rounding error: whether steps of 1e-9 change its log.
-
-    Log-gamma functions of 1e23 cancel to no digit, and a climb that gets there ends at e^(1e7) of
-    the evidence, above all others. It must not go on, nor be compared with them.
-    """
-    step = NOISE_STEP * np.maximum(scale, np.abs(points))
-    step *= np.random.default_rng(0).choice([-1.0, 1.0], size=points.shape)
-    with np.errstate(invalid="ignore"):
-        change = np.abs(view.log_density(points + step) - values)
-    return ~(change < NOISE)
 
 
 def _is_new(point: np.ndarray, found: list[Laplace]) -> bool:

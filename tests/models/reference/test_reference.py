@@ -19,7 +19,7 @@ from pymc_arm.models.reference import ReferencePath, choose_path, fit_reference
 from pymc_arm.models.reference.density import Chart, Component, StudentMixture
 from pymc_arm.models.reference.hamiltonian import move
 from pymc_arm.models.reference.mixture import Fit, combine
-from pymc_arm.models.reference.modes import is_noise
+from pymc_arm.models.reference.noise import is_noise
 from pymc_arm.models.reference.optimize import maximize
 from pymc_arm.models.reference.target import SharedTarget
 from tests.replicates import first_with_every_version
@@ -126,11 +126,13 @@ def test_rounding_errors_are_no_modes():
     view = SharedTarget(path).view()
     points = np.zeros((2, view.target.dimension))
     points[1, 1] = 4.5  # a size of e^90
-    noise = is_noise(view, points, view.log_density(points), np.ones(points.shape[1]))
+    noise = is_noise(view.log_density, points, view.log_density(points), np.ones(points.shape[1]))
     np.testing.assert_array_equal(noise, [False, True])
-    reference = choose_path(path).reference
-    assert len(reference.collapsed) == 12
-    assert reference.overlap > 0.7
+    # The widest draws of q come to where nothing but noise is left, with any seed.
+    for seed in range(4):
+        reference = choose_path(path, np.random.default_rng(seed)).reference
+        assert len(reference.collapsed) == 12
+        assert reference.overlap > 0.7
 
     def log_integrand(log_size, share):
         a, b = share * np.exp(log_size), (1 - share) * np.exp(log_size)

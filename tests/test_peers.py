@@ -16,6 +16,7 @@ from benchmarks.peers.cube import compile_prior_transform
 from benchmarks.peers.target import Target
 from benchmarks.records import read_records
 from benchmarks.suite import PROBLEMS
+from benchmarks.suite.regression import data_tables
 from benchmarks.suite_plot import draw
 from benchmarks.suite_run import SMALLEST_ERROR, Call, efficiency, write_calls
 from benchmarks.workers import OURS, Worker
@@ -156,4 +157,6 @@ def test_what_peers_cannot_do_is_said():
 
 
 def test_models_of_the_comparison_are_in_the_suite():
-    assert set(PEER_MODELS) <= set(PROBLEMS)
+    # One of them has data that are not part of the project.
+    absent = {"pine_density"} if data_tables() is None else set()
+    assert set(PEER_MODELS) - absent <= set(PROBLEMS)

@@ -72,7 +72,7 @@ def make_model(scale):
 
 
 def test_refining_can_be_interrupted(monkeypatch):
-    def interrupt(*args):
+    def interrupt(*args, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(running, "refine_run", interrupt)
@@ -88,7 +88,7 @@ def test_refining_can_be_interrupted(monkeypatch):
 
 
 def test_an_error_in_refining_keeps_the_chains(monkeypatch):
-    def fail(*args):
+    def fail(*args, **options):
         raise ValueError("the simulator can't take this")
 
     monkeypatch.setattr(running, "refine_run", fail)

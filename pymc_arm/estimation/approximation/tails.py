@@ -25,9 +25,10 @@ def degrees_of_freedom(
     Examples
     --------
     >>> import numpy as np
-    >>> points = np.random.default_rng(1).standard_t(8, 100_000) / np.sqrt(8 / 6)
-    >>> round(degrees_of_freedom(points**2, 1, 4.5, 100), 1)
-    7.7
+    >>> from pymc_arm.estimation.approximation.tails import degrees_of_freedom
+    >>> points = np.random.default_rng(1).standard_t(20, 1_000_000) * np.sqrt(18 / 20)
+    >>> round(degrees_of_freedom(points**2, 1, 4.5, 100))
+    20
     """
     kurtosis = float((distances**2).mean() / (dimension * (dimension + 2)))
     return float(np.clip(4 + 2 / max(kurtosis - 1, NORMAL), lowest, highest))

@@ -25,7 +25,7 @@ __all__ = [
     "Chain",
     "ChainStore",
     "DrawsFurther",
-    "Ended",
+    "FinalDraws",
     "FurtherDraws",
     "Task",
     "Unfinished",
@@ -145,7 +145,7 @@ class FurtherDraws(NamedTuple):
     divergent: float = np.nan
 
 
-class Ended(NamedTuple):
+class FinalDraws(NamedTuple):
     """Equally weighted particles, or None if none is left, their families, and divergences."""
 
     particles: Particles | None
@@ -275,11 +275,11 @@ def _explain(
 
 def equally_weighted(
     path: Path, rng: np.random.Generator, state: State, size: int, settings: Settings
-) -> Ended:
+) -> FinalDraws:
     """Resample the final particles, and move copies apart if there are more than a few."""
     founders = state.genealogy.founders
     if state.log_evidence == -np.inf:
-        return Ended(None, founders[:0])
+        return FinalDraws(None, founders[:0])
     particles, count = state.particles, path.count(state.particles)
     if isinstance(path, DrawsFurther) and count < size:
         return _draw_further(path, rng, state, size, settings)
@@ -292,12 +292,12 @@ def equally_weighted(
             particles = path.move(rng, state.position, particles).particles
     elif len(np.unique(state.ancestors)) < count:
         particles = path.move(rng, state.position, particles).particles
-    return Ended(particles, founders)
+    return FinalDraws(particles, founders)
 
 
 def _draw_further(
     path: Any, rng: np.random.Generator, state: State, size: int, settings: Settings
-) -> Ended:
+) -> FinalDraws:
     """Return the draws that few particles make, those of one particle next to each other.
 
     So what measures the autocorrelation of draws sees that they are a Markov chain.
@@ -313,7 +313,7 @@ def _draw_further(
     founders = np.arange(count) if further.forgot else founders
     by_particle = np.arange(rounds * count).reshape(rounds, count).T.ravel()
     chosen = by_particle[by_particle < size]  # those of the last round that are too many are left
-    return Ended(path.select(together, chosen), founders[chosen % count], further.divergent)
+    return FinalDraws(path.select(together, chosen), founders[chosen % count], further.divergent)
 
 
 def spawn_generators(

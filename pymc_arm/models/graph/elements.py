@@ -87,12 +87,12 @@ class _Picked:
         node = graph.owner
         found = None
         if node is not None and indices:
-            found = self._through(node.op, node.inputs, graph, indices)
+            found = self._elements_of_inputs(node.op, node.inputs, graph, indices)
         if found is not None:
             return found
         return _look_up(graph, indices) if indices else graph
 
-    def _through(
+    def _elements_of_inputs(
         self, op: Any, inputs: Sequence[Any], graph: Any, indices: _Indices
     ) -> TensorVariable | None:
         """Return the elements by those of the arguments, or None where that is not known."""

@@ -47,7 +47,7 @@ SLOPE_NODES = slice(0, None, 2)
 LOOKS = 12
 LARGEST_SHIFT, WIDTHS = 1.0, (0.6, 1.6)
 # Relative to the largest value; less is nothing.
-NOTHING = -80.0
+LOG_ZERO = -80.0
 # A tail must fall by this much from one node to the next to have a finite sum.
 SMALLEST_FALL = 0.05
 # Points of a finer grid between two nodes, from which values are drawn.
@@ -252,7 +252,7 @@ class GroupTarget(CollapsedTarget):
         table = self._table(points, means, widths, self._nodes)
         with np.errstate(all="ignore"):
             largest = table.max(axis=1)
-            log_values = np.maximum(table - largest[:, None], NOTHING)
+            log_values = np.maximum(table - largest[:, None], LOG_ZERO)
             total = np.exp(log_values).sum(axis=1)
             for end, inner in ((0, 1), (-1, -2)):
                 fall = np.maximum(log_values[:, inner] - log_values[:, end], SMALLEST_FALL)

@@ -38,7 +38,7 @@ LINEAR = 20.0
 # The log-density at both ends must have fallen by this: an improper prior has no quantiles.
 FALL = 20.0
 # The log of what counts as no density at all.
-NOTHING = -1e4
+LOG_ZERO = -1e4
 # Where priors are compared, in half widths.
 LIKE = np.array([-1.7, -0.6, 0.3, 1.1])
 
@@ -214,7 +214,7 @@ def _normal_scores(x: np.ndarray, log_density: np.ndarray) -> np.ndarray | None:
     if not np.isfinite(log_density).any():
         return None
     values = np.where(log_density < np.inf, log_density, -np.inf)
-    values = np.maximum(values - np.max(values), NOTHING)
+    values = np.maximum(values - np.max(values), LOG_ZERO)
     if max(values[0], values[-1]) > -FALL:
         return None
     fall = np.maximum(np.abs(np.diff(values)), 1e-9)

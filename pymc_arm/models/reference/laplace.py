@@ -77,7 +77,7 @@ def climb(view: View, point: np.ndarray, scale: np.ndarray) -> Laplace:
     for _ in range(HESSIANS - 1):
         if found.gain < SMALLEST_GAIN:
             break
-        chart = Chart(view, found.mean, found.factor)
+        chart = Chart(view, found.mean, found.factor, central=False)
         ended = maximize(chart, np.zeros((1, len(point))), np.ones(len(point)), STEPS)
         following = laplace(view, chart.to_view(ended.points)[0], scale)
         evaluations += ended.evaluations + following.evaluations
